@@ -6,7 +6,7 @@
 | `harness.chapters` | a `harness.reports.chapters.Added` |
 | `harness.formats` | a `harness.reports.render.Format`; its name is one for --format |
 | `harness.trackers` | a class of `harness.tracking.trackers.Backend`, by tracking.plugins=[NAME]; ours by tracking.NAME=true |
-| `harness.encoders` | a `torch.nn.Module`: `encoder.NAME` for model.encoder=NAME, likewise `attention.`, `feed_forward.`, `layers.` |
+| `harness.encoders` | a `torch.nn.Module`: `encoder.NAME` for model.encoder=NAME, likewise `attention.`, `layers.` and others |
 | `harness.tasks` | a class of `harness.tasks.base.Kind`, chosen by task.plugin=NAME beside the task.kind that it is like |
 
 A checkout that is not installed has the entry points of its own `pyproject.toml`.
@@ -143,7 +143,7 @@ def code_of(name: str, key: str) -> Any:
 
 @cache
 def source_of(name: str) -> str:
-    """Package, version and a hash of the source of `MODULE:CLASS` or of what an entry point names, for the identity of a run."""
+    """Package, version and a hash of the source of `MODULE:CLASS`, for the identity of a run."""
     module = name.partition(":")[0].partition(".")[0]
     packages = importlib.metadata.packages_distributions().get(module, [PACKAGE])
     found = importlib.util.find_spec(module)

@@ -141,7 +141,7 @@ class MaskedLMHead(nn.Module):
 
 
 class ForeignMaskedHead(nn.Module):
-    """Scores over the vocabulary by the head that the encoder's package has for masked tokens: `make_masked_head` of its class."""
+    """Scores over the vocabulary by the head for masked tokens of the encoder's package, `make_masked_head` of its class."""
 
     decoder = None
 

@@ -18,4 +18,5 @@ from tests.harness.conftest import (
     sweep,
     tell,
 )
+from tests.helpers.hostile import copied, obey_nothing, private
 from tests.helpers.runs import ended, make_run, pretrained, study_of, timed, tracking, typical

@@ -8,24 +8,11 @@ in a session, and its time in a round is the mean of both.
 
 import math
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 from typing import TypeVar
 
-from harness import metrics
-from harness.comparison.paired import (
-    CLOCK,
-    LEVEL,
-    MOST_PAIRS,
-    Difference,
-    fewest,
-    geometric_mean,
-    half_intervals,
-    holm,
-    of_differences,
-    scattered,
-    variance,
-)
+from harness.comparison.paired import Difference, geometric_mean, of_differences, variance
 from harness.metrics import DEVICE_LATENCY, DEVICE_THROUGHPUT, DEVICE_TIME, DEVICE_TRAINING, LATENCY, THROUGHPUT, TRAINING
 
 DRIFT = {LATENCY: -1, THROUGHPUT: 1, TRAINING: 1, DEVICE_LATENCY: -1, DEVICE_THROUGHPUT: 1, DEVICE_TRAINING: 1}
@@ -187,42 +174,3 @@ def independent(number: int) -> float:
 def headlines(history: Container[str]) -> list[str]:
     """The metrics of a launch that verdicts are about: device time where there is one, else the wall clock."""
     return [name for wall, device in DEVICE_TIME.items() if (name := device if device in history else wall) in history]
-
-
-@dataclass(frozen=True)
-class Table:
-    """The comparisons of one session in one metric of a launch: a baseline that was timed twice, and other arms."""
-
-    metric: str
-    first: History
-    again: History
-    arms: tuple[History, ...]
-
-    @property
-    def floor(self) -> float | None:
-        """The noise floor, as a log ratio; None for fewer than two rounds."""
-        pair = [(self.first, self.again)]
-        return noise_floor(compared(self.metric, self.first, self.again, corrects(self.metric, pair)))
-
-    def undecided(self, number: int) -> list[int]:
-        """The rounds that each comparison takes that is not decided at one of `number` looks: neither different nor the same.
-
-        Each look has its part of the level, so that the error of all together is the level. p is corrected for the arms of a
-        table by Holm.
-        """
-        share = independent(number)
-        both = merged([self.first, self.again])
-        with_reference = corrects(self.metric, [(self.first, self.again)])
-        changes = [compared(self.metric, both, arm, with_reference) for arm in self.arms]
-        tested = [scattered(change, CLOCK) for change in changes if change and change.interval]
-        factors, margin = holm([change.t_test_p() for change in tested]), math.log1p(metrics.RELATIVE_MARGIN.size)
-
-        def rounds(change: Difference, factor: float) -> int:
-            sd = change.replicates_error * math.sqrt(change.n)
-            return fewest(lambda n: sum(half_intervals(n, sd, factor, share)) <= margin)
-
-        return [
-            rounds(change, factor)
-            for change, factor in zip(tested, factors, strict=True)
-            if share * factor * change.t_test_p() > LEVEL and not change.is_within(margin, LEVEL / share)
-        ] + [MOST_PAIRS + 1] * (len(self.arms) - len(tested))

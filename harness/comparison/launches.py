@@ -26,9 +26,20 @@ from harness.comparison.by_launch import (
     noise_floor,
     reference_of,
 )
-from harness.comparison.paired import CLOCK, Difference, Spread, geometric_mean, grouped, of_differences, scattered, spread
+from harness.comparison.paired import (
+    CLOCK,
+    MOST_PAIRS,
+    Difference,
+    Spread,
+    geometric_mean,
+    grouped,
+    holm,
+    of_differences,
+    scattered,
+    spread,
+)
 from harness.comparison.runs import Run
-from harness.comparison.verdicts import Evidence, margin_of
+from harness.comparison.verdicts import Evidence, Verdict, margin_of
 from harness.metrics import Compared, Metric
 
 FOREIGN_CPUS = metrics.LAUNCHES + "foreign_cpus"
@@ -68,6 +79,38 @@ def evidence(metric: Metric, difference: Difference, floor: float | None, looks:
     """What is known of a timing by launch, from its log ratios."""
     margin, found = margin_of(metric.margin, 1.0, True), scattered(difference, CLOCK)
     return Evidence(metric.direction, found, margin, floor, ratio=True, timing=True, by_round=True, looks=independent(looks))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The comparisons of one session in one metric of a launch: a baseline that was timed twice, and other arms."""
+
+    metric: str
+    first: History
+    again: History
+    arms: tuple[History, ...]
+
+    @property
+    def floor(self) -> float | None:
+        """The noise floor, as a log ratio; None for fewer than two rounds."""
+        return noise_floor(self._compared(self.first, self.again))
+
+    def undecided(self, number: int) -> list[int]:
+        """The rounds that each comparison takes that is not decided at one of `number` looks: neither different nor the same.
+
+        Each look has its part of the level, so that the error of all together is the level. p is corrected for the arms of a
+        table by Holm.
+        """
+        both, metric = merged([self.first, self.again]), metrics.get(self.metric)
+        changes = [self._compared(both, arm) for arm in self.arms]
+        tested = [evidence(metric, change, 0.0, number) for change in changes if change and change.interval]
+        factors = holm([one.found.t_test_p() for one in tested])
+        judged = [(one.verdict(factor), one.needed(factor)) for one, factor in zip(tested, factors, strict=True)]
+        needed = [rounds or MOST_PAIRS + 1 for verdict, rounds in judged if verdict is Verdict.NOT_RESOLVED]
+        return needed + [MOST_PAIRS + 1] * (len(self.arms) - len(tested))
+
+    def _compared(self, before: History, after: History) -> Difference | None:
+        return compared(self.metric, before, after, corrects(self.metric, [(self.first, self.again)]))
 
 
 def disturbed(history: History) -> list[int]:
@@ -170,11 +213,6 @@ class Sessions:
             return levels(launch, history, typical is not None, run.metrics.get(of_run))
         shift = math.exp(-DRIFT[launch] * (typical or 0.0))
         return {step: shift * value for step, value in levels(launch, history, typical is not None).items()}
-
-    def round_seconds(self, session: str) -> float | None:
-        """Wall clock of a round, in which every arm is launched once; None where it was not measured."""
-        times = [each[0].launches.get(LAUNCH_SECONDS, {}).values() for each in self.launched(session)]
-        return math.fsum(map(fmean, times)) if times and all(times) else None
 
     @cached_method
     def floor(self, session: str, place: SectionKey, launch: str) -> float | None:

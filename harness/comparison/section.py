@@ -376,7 +376,9 @@ def _change_by_launch(pairings: Sequence[Pairing], metric: Metric) -> Change | N
     judged = launches.evidence(metric, difference, max(known) if len(known) == len(floors) else None, looks)
     *_, newest = (session for session in timed.names if by_session.get(session))
     base = bases[0] if len(bases) == 1 else geometric_mean(bases)
-    return replace(of_evidence(judged, base), seconds=timed.round_seconds(newest))
+    started = [histories[0].launches.get(launches.LAUNCH_SECONDS, {}).values() for histories in timed.launched(newest)]
+    seconds = math.fsum(map(fmean, started)) if started and all(started) else None  # a round starts every arm once
+    return replace(of_evidence(judged, base), seconds=seconds)
 
 
 def headline(section: Section) -> str:

@@ -661,8 +661,10 @@ def settings(composed: Composed, source: Source, overrides: Sequence[str], swept
             candidates[override] = (key, value)
     if not candidates:
         return {}
-    plain = _composed(source, tuple(override for override in overrides if override not in candidates))
-    changed = {key: value for key, value in candidates.values() if _value(composed, key) != _value(plain, key)}
+    changed = dict(candidates.values())
+    with contextlib.suppress(ValueError):  # what is left makes no model: then every value changes something
+        plain = _composed(source, tuple(override for override in overrides if override not in candidates))
+        changed = {key: value for key, value in changed.items() if _value(composed, key) != _value(plain, key)}
     return {key: value.lower() if value in ("True", "False") else value for key, value in changed.items()}
 
 

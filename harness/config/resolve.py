@@ -448,8 +448,9 @@ def _shape_of_foreign(config: RunConfig, checkpoint: Checkpoint, said: list[str]
     if fixed or not 1 <= depth <= shape.num_hidden_layers:
         wrong = f"model.{fixed[0]}" if fixed else f"model.num_hidden_layers={depth}, of {shape.num_hidden_layers}"
         raise InputError(
-            f"{wrong} cannot be changed in {checkpoint.key}={checkpoint.folder}, which {shape.encoder} computes: expected keys of "
-            f"the head, model.num_hidden_layers or model.keep_layers; others change weights of {', '.join(checkpoint.changeable)}"
+            f"{wrong} cannot be changed in {checkpoint.key}={checkpoint.folder}, which {shape.encoder} computes: expected keys "
+            "of the head, model.num_hidden_layers or model.keep_layers; other keys change weights of "
+            f"{', '.join(checkpoint.changeable)}"
         )
     own = {key: getattr(config.model, key) for key in said if key in OF_HEAD}
     if depth < shape.num_hidden_layers:

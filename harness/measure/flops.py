@@ -236,7 +236,7 @@ def of_model(model: Classifier, batch_size: int, length: int, backward: bool = F
 def of_training(model: Classifier, teacher: Classifier | None = None) -> Callable[[int, int], int]:
     """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else.
 
-    By the formula, of an encoder of another package counted; where a part of the parameters is trained, times the share of it
+    By the formula, of an encoder of another package counted. Where a part of the parameters is trained, times the share of it
     that is counted at powers of two, and straight between them. Those of a teacher's forward pass are added.
 
     InputError for an operator without a formula.

@@ -17,10 +17,10 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.redact import redacted
-from harness.study import forecast, hypothesis, prepare_workers, replicates, run_folder, status, timing
+from harness.study import forecast, hypothesis, prepare_workers, replicates, run_folder, status, timing_session
 from harness.study.plan import PlannedRun, plan, with_sizes, with_workers
-from harness.study.process import Command, LoadCheck, Runner
 from harness.study.progress import Screen
+from harness.study.runner import Command, LoadCheck, Runner
 from harness.study.schedule import Failures, Order
 from harness.study.search import Searches
 from harness.study.tracked_study import Tables, tracked
@@ -44,7 +44,7 @@ def run_study(configs: list[RunConfig]) -> int:
     prepare_workers()
     load, trackers = LoadCheck(), None
     with console.quiet(any(config.sweep.quiet for config in configs)):
-        refuse_impossible(configs)
+        refuse_as_one_command(configs)
         hypothesis.refuse_late(configs)
         if any(config.search.space for config in configs):
             searches, trials = Searches(with_sizes(configs)), []
@@ -144,7 +144,7 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
         console.plain(text)
 
 
-def refuse_impossible(configs: list[RunConfig]) -> None:
+def refuse_as_one_command(configs: list[RunConfig]) -> None:
     """InputError for several runs at once on more cores than there are, on other devices, or within a budget of time."""
     counts = sorted({config.hardware.workers or 1 for config in configs})
     if len(counts) > 1:
@@ -202,7 +202,7 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
             break
     if planned[0].config.sweep.timing:
         with Screen(len(ran)) as screen:
-            timing.time_runs(ran, trackers, screen)
+            timing_session.time_runs(ran, trackers, screen)
     return all_finished
 
 
@@ -227,7 +227,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
                 elif runner.running:
                     if times and runner.running < workers and not is_free:  # its time is enough for the imports of timing
                         is_free = True
-                        timing.prepare(planned)
+                        timing_session.prepare(planned)
                     run, outcome = runner.wait()
                     if outcome is None:
                         order.put_off(run)
@@ -243,7 +243,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
                 else:
                     break
         if stop is None and tables is not None and config.sweep.timing:
-            timing.time_runs(planned, trackers, screen, tables.show)
+            timing_session.time_runs(planned, trackers, screen, tables.show)
         if tables is not None:
             tables.close()
     if left := queue.summary():

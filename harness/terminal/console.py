@@ -9,9 +9,8 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO, cast
+from typing import TextIO
 
 LOG = "sweep.log"
 """In the folder of a study: the lines of all its commands, with time, machine and process."""
@@ -41,28 +40,23 @@ class _Console(logging.Handler):
             print(self.line, end="", file=sys.stderr, flush=True)
 
 
-class _Log(logging.FileHandler):
+class _Log(logging.Handler):
     """The log of a study. One that cannot be written, such as a link, is said once; the runs go on."""
 
-    def _open(self) -> TextIOWrapper:
-        def opener(path: str, flags: int) -> int:
-            return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener))
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        form = f"%(asctime)s {os.uname().nodename}:%(process)d %(message)s"
+        self.setFormatter(logging.Formatter(form, "%Y-%m-%d %H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            super().emit(record)
-        except OSError:  # it cannot be opened
-            self.handleError(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of logging
-        _LINES.removeHandler(self)
-        problem(f"{os.path.relpath(self.baseFilename)} cannot be written ({sys.exc_info()[1]}): lines are on the console alone")
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):  # which was said when the line was written
-            super().close()
+            number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+            with open(number, "a", encoding="utf-8") as file:
+                file.write(f"{self.format(record)}\n")
+        except OSError as error:
+            _LINES.removeHandler(self)
+            problem(f"{os.path.relpath(self.path)} cannot be written ({error}): lines are on the console alone")
 
 
 _LINES, _CONSOLE = logging.Logger(__name__, REPLACED), _Console(PLAIN)
@@ -144,16 +138,12 @@ def leave_lost_terminal() -> None:
 @contextlib.contextmanager
 def logged(folders: Iterable[Path]) -> Iterator[None]:
     """Adds all lines meanwhile to the logs in these folders, which are made with the first line."""
-    form = logging.Formatter(f"%(asctime)s {os.uname().nodename}:%(process)d %(message)s", "%Y-%m-%d %H:%M:%S")
-    logs = []
-    for folder in sorted(folders):
-        folder.mkdir(parents=True, exist_ok=True)
-        logs.append(_Log(folder / LOG, encoding="utf-8", delay=True))
-        logs[-1].setFormatter(form)
-        _LINES.addHandler(logs[-1])
+    logs = [_Log(folder / LOG) for folder in sorted(folders)]
+    for log in logs:
+        log.path.parent.mkdir(parents=True, exist_ok=True)
+        _LINES.addHandler(log)
     try:
         yield
     finally:
         for log in logs:
             _LINES.removeHandler(log)
-            log.close()

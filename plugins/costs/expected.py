@@ -30,7 +30,7 @@ from harness.measure.records import Request
 from harness.models.adapt import adapt
 from harness.models.heads import on_meta
 from harness.plugins.shared import pretraining_heads
-from harness.study import WORKER, run_folder, timing
+from harness.study import WORKER, run_folder, timing_session
 from harness.study.forecast import Pace, earlier, is_done, kind_of, memory_of
 from harness.study.plan import PlannedRun
 from harness.tasks import prepared
@@ -217,15 +217,17 @@ def of_session(planned: list[PlannedRun], probing: bool) -> Timing | None:
     untimed = [
         run
         for run in timed
-        if run.config.sweep.retime or not is_done(run) or (timing.is_measured(run) and not timing.has_timing(run))
+        if run.config.sweep.retime
+        or not is_done(run)
+        or (timing_session.is_measured(run) and not timing_session.has_timing(run))
     ]
     if not untimed:
         return None
-    baselines = timing.baselines(timed, untimed)  # launched twice, also where an earlier session has timed them
-    shapes = {timing.shape_key(run): run for run in (*untimed, *baselines)}
+    baselines = timing_session.baselines(timed, untimed)  # launched twice, also where an earlier session has timed them
+    shapes = {timing_session.shape_key(run): run for run in (*untimed, *baselines)}
     settings = [run.config.measure for run in shapes.values()]
     rounds = max(measure.min_rounds for measure in settings), max(measure.rounds for measure in settings)
-    replicates, launch_s = len({timing.shape_key(run) for run in baselines}), None
+    replicates, launch_s = len({timing_session.shape_key(run) for run in baselines}), None
     if probing:
         run = next(iter(shapes.values()))
         with _scratch(run.config.output) as folder:

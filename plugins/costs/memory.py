@@ -47,7 +47,7 @@ def measured(options: Memory, config: RunConfig) -> Iterator[str]:
     """The tables of one variant, each as soon as it is measured; InputError for what does not fit this machine."""
     choices = {"true": (True,), "false": (False,), "both": (False, True), None: (config.finetune.activation_checkpointing,)}
     modes = choices[options.activation_checkpointing]
-    refuse_impossible(options, config, modes)
+    refuse_unmeasurable(options, config, modes)
     conditions = (
         f"{facts.description(config.hardware)}, {config.hardware.device.value}, {config.measure.length} tokens a sequence "
         "without padding, AdamW (fused); each row is a process of its own, peaks are above it with its libraries loaded"
@@ -121,7 +121,7 @@ def largest(limit: int, run: Callable[[int], Probe]) -> tuple[Probe | None, Prob
     return fitting, failing
 
 
-def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
+def refuse_unmeasurable(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
     """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
     subject.refuse_scored(config.task)
     rules.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))

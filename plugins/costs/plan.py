@@ -15,14 +15,14 @@ from harness.plugins.costs.smallest_difference import Smallest, smallest
 from harness.study import replicates, search, supervisor
 from harness.study.forecast import Pace, training_s
 from harness.study.plan import PlannedRun, plan, with_workers
-from harness.study.process import LoadCheck
+from harness.study.runner import LoadCheck
 from harness.terminal import DASH, console, counted, duration, live_line, scaled, table, wrapped
 
 
 def main(options: Plan, configs: list[RunConfig]) -> int:
     """Prints what the runs are and take; 0. InputError for what cannot be run, or whose data cannot be used."""
     configs = with_workers(configs, facts.cores())
-    supervisor.refuse_impossible(configs)
+    supervisor.refuse_as_one_command(configs)
     elsewhere = _for_another_machine(configs)
     if elsewhere and options.probe:
         raise InputError(f"{elsewhere}; without --probe the plan is one for another machine")

@@ -37,7 +37,7 @@ from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, Reques
 from harness.paths import file_name, replaced
 from harness.plugins.costs.options import Profile
 from harness.plugins.shared.countdown import Countdown
-from harness.study import timing
+from harness.study import timing_session
 from harness.study.match import note as match_note
 from harness.study.match import resized
 from harness.terminal import DASH, PREFIXES, live_line, table, wrapped
@@ -176,7 +176,7 @@ def metrics_of(record: Any) -> dict[str, float]:
     """Metric name -> value of one instrument's record, where it is known; sizes have their names already."""
     values = record if isinstance(record, dict) else {}
     if isinstance(record, Launch):
-        values = timing.timing_values([record]) | record.values
+        values = timing_session.timing_values([record]) | record.values
     if isinstance(record, MemoryPeaks):
         peaks = (record.inference.kernel, record.training_step.kernel)
         values = dict(zip(ROWS["memory"], peaks, strict=True))

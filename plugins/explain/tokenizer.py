@@ -93,10 +93,11 @@ def of_held_out(options: Options, config: RunConfig) -> str:
     if counts[0].name == EXISTING:
         parts.append(f"{EXISTING}: {options.run or config.tokenizer.file or config.tokenizer.vocab_file}")
     limit = config.pretrain.length if is_corpus else config.task.max_length  # a corpus is a stream, its lines are counted
+    letters = sum(end - start for spans in text.spans for start, end in spans)
     rows = [
         ("pieces", *(f"{it.vocab_size:,}" for it in counts)),
         ("pieces a word", *(f"{it.lengths.sum() / text.words:.3f}" for it in counts)),
-        ("letters a piece", *(f"{text.letters / it.lengths.sum():.2f}" for it in counts)),
+        ("letters a piece", *(f"{letters / it.lengths.sum():.2f}" for it in counts)),
         ("whole words", *(percent(it.shares[0]) for it in counts)),
         ("unknown pieces", *(percent(it.unknown_pieces) for it in counts)),
         ("unknown words", *(percent(it.unknown_words) for it in counts)),
@@ -273,11 +274,6 @@ class Text:
     @property
     def words(self) -> int:
         return sum(map(len, self.spans))
-
-    @property
-    def letters(self) -> int:
-        """Letters of all words, without spaces."""
-        return sum(end - start for spans in self.spans for start, end in spans)
 
 
 def text_of(texts: Iterable[str], characters: int) -> Text:

@@ -71,11 +71,10 @@ def _runs(root: Path) -> list[Path]:
 def _sessions(root: Path) -> list[Path]:
     """Folders of timing sessions."""
     folders = (path for path in sorted(paths.sessions_folder(str(root)).glob("*")) if not paths.is_linked(path, root))
-    return [path for path in folders if (path / paths.MARK).is_file() or _is_session(path / paths.SESSION)]
-
-
-def _is_session(path: Path) -> bool:
-    return {"shapes", "conditions", "rounds"} <= {*paths.object_or_empty(path)}
+    stated = {"shapes", "conditions", "rounds"}
+    return [
+        path for path in folders if (path / paths.MARK).is_file() or stated <= {*paths.object_or_empty(path / paths.SESSION)}
+    ]
 
 
 def _cache(root: Path) -> Iterator[tuple[Path, str]]:

@@ -11,8 +11,9 @@ from harness.comparison.runs import Run
 from harness.comparison.section import Section
 from harness.reports.chapters import timing
 from harness.reports.reading.study import Study
-from harness.reports.writing import findings, formats, section_text, tables
+from harness.reports.writing import findings, formats, section_text
 from harness.reports.writing.formats import Chapter, escape, listed
+from harness.reports.writing.shown import SHOWN
 
 OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
@@ -155,14 +156,14 @@ def _heads(section: Section) -> list[str]:
 
 def _parts(section: Section) -> list[str]:
     """What to hold the accuracies of segment pairs and of a detector against."""
-    pair, detection, replaced = (any(row.values(name) for row in section.rows) for name in tables.PARTS)
+    pair, detection, replaced = (any(row.values(name) for row in section.rows) for name in SHOWN.parts)
     notes = []
     if pair:
         notes.append("Segment pairs: guessing reaches 0.5. Held-out pairs, masked as in training.")
     if detection:
         what = ": what counts is the share of replaced tokens that it finds" if replaced else ""
         notes.append(f"Detector of replaced tokens: one that never says replaced has a high accuracy, too{what}.")
-    if any(row.values(name) for row in section.rows for name in tables.OWN):
+    if any(row.values(name) for row in section.rows for name in SHOWN.own):
         notes.append(
             "Losses on other tokens than masked ones compare arms of one objective and its settings; perplexity is e to them."
         )

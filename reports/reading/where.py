@@ -5,6 +5,8 @@ It is applied to the runs as they were read, so that it means the same for every
 """
 
 import difflib
+import fnmatch
+import glob
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -59,12 +61,8 @@ class Clause:
         if value is None:
             return False
         if self.sign in ("like", "ilike"):
-            first, *others = (
-                "".join("." if one == "_" else re.escape(one) for one in part) for part in str(self.value).split("%")
-            )
-            between = "".join(f"(?>.*?{part})" for part in others[:-1])  # the first place is enough: none is tried twice
-            pattern = first + between + "".join(f".*{part}" for part in others[-1:])
-            return bool(re.fullmatch(pattern, str(value), re.DOTALL | (re.IGNORECASE if self.sign == "ilike" else 0)))
+            pattern = fnmatch.translate(glob.escape(str(self.value)).replace("%", "*").replace("_", "?"))
+            return re.match(pattern, str(value), re.IGNORECASE if self.sign == "ilike" else 0) is not None
         return SIGNS[self.sign](value, self.value)
 
 

@@ -14,10 +14,11 @@ from harness.metrics import PER_BYTE, RELATIVE_MARGIN
 from harness.reports.writing import findings, formats, tables
 from harness.reports.writing.findings import Effect
 from harness.reports.writing.formats import enumerated, escape, listed
+from harness.reports.writing.shown import SHOWN
 
 NAMED = 3
 """Arms that are named for one verdict; more are counted."""
-OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *tables.OWN)
+OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *SHOWN.own)
 """Metrics of what was learned; all others of the overview are costs."""
 NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are the same in", "no verdict on"
 SAID: dict[Verdict | Tells, tuple[str, str]] = {

@@ -23,6 +23,7 @@ from harness.errors import some_of
 from harness.metrics import PER_BYTE, Compared, judged_by
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import bullets, escape, listed
+from harness.reports.writing.shown import SHOWN
 
 BASELINE = "baseline"
 """Kind of a note of a run whose score is not above the majority baseline."""
@@ -73,16 +74,6 @@ def sentence(section: Section, row: Row, paired: Paired, count: int) -> str:
     )
 
 
-OF_TASKS = {
-    HEADLINE: "score",
-    "model/params_total": "parameters",
-    "model/flops_forward": "forward FLOPs",
-    "inference/latency_ms_p50": "latency",
-    "inference/peak_memory_bytes": "inference memory",
-    "finetune/tokens_per_s": "training throughput",
-}
-"""Metric over all tasks -> its name in the overview."""
-OF_PRETRAININGS = ("pretrain/flops", LOSS, *tables.OWN)
 BRACKETS = "In brackets: 95 % intervals, corrected for the number of arms (Holm); those of scores hold the share of the items."
 MOST = 6
 """Names of one list."""
@@ -139,8 +130,9 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
     tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
     sizes = {} if tasks.sections else {"model/params_total": "parameters"}
     by_token = all(section.has_one_vocabulary for section in pretrainings.sections)
-    losses = OF_PRETRAININGS if by_token else [PER_BYTE.get(name, name) for name in OF_PRETRAININGS]
-    both = (tasks, OF_TASKS), (pretrainings, sizes | {name: metrics.get(name).title for name in losses})
+    names = SHOWN.overview_of_pretrainings
+    losses = names if by_token else [PER_BYTE.get(name, name) for name in names]
+    both = (tasks, SHOWN.overview), (pretrainings, sizes | {name: metrics.get(name).title for name in losses})
     measured = []
     for over, names in both:
         judged = {judged_by(name, comparison.has): text for name, text in names.items()}

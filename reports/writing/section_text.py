@@ -13,6 +13,7 @@ from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import DASH, Block, Cell
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import SHOWN_VALUES, bullets, code, escape, listed
+from harness.reports.writing.shown import SHOWN
 from harness.reports.writing.tables import by_the_wall, present
 
 OF_RECIPE = {
@@ -186,96 +187,15 @@ PEAKS = {"inference/mfu": "inference/peak_flops_per_s", "finetune/mfu": "hardwar
 ENERGY = "inference/energy_j_per_token"
 MILLION = 1e6
 """Tokens that an energy is shown for: that of one has too many zeros."""
-MEMORY = ("peak", "sampled_peak", "reserved_peak", "process_peak")
-
-RANKS = ("p50", "p90", "p99")
-
-BY_THE_WALL = ("inference/latency_ms_p50", "inference/tokens_per_s", "train_step/tokens_per_s")
-"""Shown here where the table before has them by the clock of the device."""
-
-COLUMNS = (
-    BY_THE_WALL[0],
-    "inference/latency_ms_min",
-    "inference/latency_ms_p90",
-    "inference/latency_ms_p99",
-    "inference/first_call_ms",
-    "setup/build_s",
-    "setup/import_s",
-    *BY_THE_WALL[1:],
-    "inference/padded_tokens_per_s",
-    "inference/samples_per_s",
-    "inference/padding_share",
-    "load/offline_samples_per_s",
-    "load/server_samples_per_s",
-    *(f"load/{name}_latency_ms_{rank}" for name in ("single_stream", "server", "simulated_server") for rank in RANKS),
-    "model/file_bytes",
-    "eval/logits_difference_max",
-    "model/arithmetic_intensity",
-    "model/bytes_forward",
-    "model/operators_forward",
-    "inference/mfu",
-    "finetune/duration_s",
-    "finetune/tokens_per_s",
-    "finetune/mfu",
-    "finetune/padded_tokens_per_s",
-    "finetune/samples_per_s",
-    "finetune/padding_share",
-    *(f"{phase}/{kind}_memory_bytes" for phase in ("inference", "finetune") for kind in MEMORY),
-    ENERGY,
-    "finetune/energy_j",
-)
-
 INTRO = """\
 Mean over replicates, ± its sample standard deviation where there are several; seeds share their launches, so that timings by
 launch spread over sessions."""
-SENTENCES = (
-    (BY_THE_WALL[:1], "Latency is that of batch size 1."),
-    (
-        ("inference/latency_ms_p90",),
-        "Percentiles are of all calls, as measured; the latency by the wall clock is the mean of the launches' medians, "
-        "each divided by its reference workload where that lowers their scatter.",
-    ),
-    (
-        ("finetune/duration_s", "finetune/tokens_per_s"),
-        "What is of the own clock of each training compares with no other one's: trainings ran one after the other.",
-    ),
-    (
-        ("inference/latency_device_ms",),
-        "Device time is the CPU time of the one thread that computes, or GPU time between two events: the trimmed mean of the "
-        "calls of a launch, always divided by the reference workload.",
-    ),
-    (
-        ("inference/first_call_ms", "setup/build_s", "setup/import_s"),
-        "First call and times to build and to import are medians over launches, each a new process.",
-    ),
-    (
-        ("inference/padded_tokens_per_s", "inference/samples_per_s", "inference/padding_share"),
-        "Inference throughput is that of texts of one length (`measure.throughput_texts`), else of real validation batches.",
-    ),
-    (
-        tuple(f"load/server_latency_ms_{rank}" for rank in RANKS),
-        "Under load, texts arrive at random moments, and those that wait share a batch; the simulation has the same arrivals, "
-        "and batches as long as a line through the times of single texts and of offline batches says.",
-    ),
-    (
-        ("model/arithmetic_intensity", "model/bytes_forward"),
-        "Bytes are those that the operators of a forward pass read and write, as if there were no cache; arithmetic intensity "
-        "is FLOPs over these bytes.",
-    ),
-    (tuple(PEAKS), "FLOPs utilisation is the share of the fastest matrix product of the same machine, threads and arithmetic."),
-    (
-        tuple(name for name in COLUMNS if "sampled_peak" in name),
-        "A sampled peak is what a thread beside the work saw, the other one the high-water mark of the system or of the "
-        "GPU's allocator.",
-    ),
-    ((ENERGY, "finetune/energy_j"), "Energy is what the counters of the whole processor or GPU say."),
-)
-"""(metrics, what they are): shown where a row has one of them."""
 
 
 def part(section: Section) -> list[document.Section]:
     """What the figures are, and the table; empty where no row has any of them."""
-    names = [name for name in present(section, COLUMNS) if name not in BY_THE_WALL or name in by_the_wall(section)]
+    above = {*metrics.JUDGED_BY} & {*SHOWN.task} - {*by_the_wall(section)}
+    names = [name for name in present(section, SHOWN.detail) if name not in above]
     if not names:
         return []
     rows = [[escape(row.label), *(cell(row, name) for name in names)] for row in section.rows]
@@ -294,7 +214,7 @@ def cell(row: Row, name: str) -> Cell:
 
 def intro(section: Section, names: list[str]) -> str:
     """What each of the shown figures is, and the settings that the runs recorded."""
-    sentences = [sentence for needed, sentence in SENTENCES if present(section, needed)]
+    sentences = [said.text for said in SHOWN.said if present(section, said.of)]
     counts = {str(len(rounds)) for run in section.runs if (rounds := run.launches.get(launches.LATENCY))}
     settings = {"launches": sorted(counts)} if counts else {}
     for key in ("measure.repeats", "measure.length", "measure.threads", "measure.batch_size", "measure.throughput_texts"):

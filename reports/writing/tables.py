@@ -17,6 +17,7 @@ from harness.document import DASH, Cell, Table
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Compared, Direction, Metric, judged_by
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES, escape
+from harness.reports.writing.shown import SHOWN
 
 MARKS = {
     Verdict.BETTER: "▲ better",
@@ -130,38 +131,8 @@ def with_change(cell: Cell, change: Change | None, text: str) -> Cell:
     return Cell(cell.text, cell.value, cell.unit, text, verdict)
 
 
-MEASURES = (
-    "model/params_total",
-    "model/flops_forward",
-    "inference/latency_device_ms",
-    "inference/latency_ms_p50",
-    "inference/device_tokens_per_s",
-    "inference/tokens_per_s",
-    "train_step/device_tokens_per_s",
-    "train_step/tokens_per_s",
-    "load/single_stream_latency_ms_p90",
-    "load/server_latency_ms_p99",
-    "load/offline_samples_per_s",
-    "inference/peak_memory_bytes",
-    "finetune/peak_memory_bytes",
-)
-OF_ADAPTATION = ("model/params_trainable", "finetune/optimizer_state_bytes", "finetune/flops")
 ADAPTING = ("finetune.trains", "finetune.lora_rank", "finetune.freeze_layers", "finetune.optimizer")
-"""Columns that are shown where arms differ in one of these settings: what they train, and by which optimizer."""
-PARTS = ("pretrain/pair_accuracy", "pretrain/detection_accuracy", "pretrain/replaced_accuracy")
-OWN = (
-    "pretrain/next_token_loss",
-    "pretrain/permuted_loss",
-    "pretrain/two_sided_loss",
-    "pretrain/centre_loss",
-    "pretrain/span_loss",
-)
-"""What objectives train beside masked tokens, and in their place."""
-OF_PRETRAINING = (
-    *("model/params_total", "pretrain/tokens", "pretrain/flops", "pretrain/duration_s", "pretrain/tokens_per_s"),
-    *("pretrain/peak_memory_bytes", *PER_BYTE.values(), LOSS, ACCURACY, *PARTS, *OWN),
-)
-"""Columns of a pretraining; `pretrain/loss` is on training text, and compares with no other objective."""
+"""Settings that decide what is trained, and by which optimizer."""
 TESTED = "Differences with their tests"
 """Heading above DIFFERENCES and their table."""
 DIFFERENCES = """\
@@ -183,13 +154,13 @@ def columns(section: Section) -> list[str]:
     A pretraining's own loss is no column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
-        shown = (name for name in OF_PRETRAINING if name not in PER_BYTE.values() or not section.has_one_vocabulary)
+        shown = (name for name in SHOWN.pretraining if name not in PER_BYTE.values() or not section.has_one_vocabulary)
         return present(section, shown)
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *by_the_wall(section)}
     others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]
-    adapted = OF_ADAPTATION if {*ADAPTING} & {*arms.varying(run.facts for run in section.runs)} else ()
-    return present(section, (*(name for name in MEASURES if name not in hidden), *adapted, HEADLINE, *others))
+    adapted = SHOWN.adaptation if {*ADAPTING} & {*arms.varying(run.facts for run in section.runs)} else []
+    return present(section, (*(name for name in SHOWN.task if name not in hidden), *adapted, HEADLINE, *others))
 
 
 def by_the_wall(section: Section) -> list[str]:

@@ -1,6 +1,6 @@
-"""Benchmarks for one GPU, in at most 8 minutes: training at scale base, windowed attention on long texts, memory.
+"""Benchmarks for one GPU, in at most 8 minutes: changes of an encoder, training at scale base, windowed attention, memory.
 
-    python tests/benchmarks/gpu.py [--seconds 480] [--device cpu --tiny]
+    python tests/benchmarks/gpu.py [--seconds 480] [--only changes '512 tokens' ...] [--device cpu --tiny]
 
 Needs torch and, for the Trainer, transformers and accelerate; nothing is downloaded and no data is read: texts are random ids.
 What a version of these packages cannot do is named in the table with its error. With the time used up, the rest is left out and
@@ -8,7 +8,9 @@ named too. `--device cpu --tiny` runs everything with tiny shapes, to check that
 """
 
 import argparse
+import functools
 import gc
+import re
 import statistics
 import subprocess
 import sys
@@ -22,15 +24,20 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
+import results  # noqa: E402
 import rounds  # noqa: E402
 import torch  # noqa: E402
+import yaml  # noqa: E402
 from torch import Tensor  # noqa: E402
 
+from harness.config import compose  # noqa: E402
 from harness.config.choices import Device, Dtype  # noqa: E402
-from harness.config.schema import FinetuneConfig, HardwareConfig  # noqa: E402
+from harness.config.resolve import Found, resolve  # noqa: E402
+from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig  # noqa: E402
 from harness.hardware.device import Machine  # noqa: E402
 from harness.hardware.peak_flops import peak_flops_per_s  # noqa: E402
-from harness.measure import flops  # noqa: E402
+from harness.measure import flops, subject  # noqa: E402
+from harness.measure.latency import forward, time_ms  # noqa: E402
 from harness.models.attention.full import SelfAttention  # noqa: E402
 from harness.models.attention.products import Context  # noqa: E402
 from harness.models.batch import Batch  # noqa: E402
@@ -39,6 +46,7 @@ from harness.models.heads import build_classifier  # noqa: E402
 from harness.models.objectives.base import Vocabulary  # noqa: E402
 from harness.models.objectives.build import build as build_objective  # noqa: E402
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName  # noqa: E402
+from harness.paths import conf_directory  # noqa: E402
 from harness.training.loop import Limit, Position, Step, Training, train  # noqa: E402
 from harness.training.measured_steps import NoLog  # noqa: E402
 from harness.training.optimiser import make_optimiser  # noqa: E402
@@ -57,12 +65,16 @@ class Sizes:
     steps: int
     warm_up: int
     rounds: int
+    calls: dict[int, tuple[int, ...]]  # texts of a call -> their lengths, of changed encoders
 
 
-BASE = Sizes(EncoderConfig(vocab_size=PIECES), {128: 128, 512: 32}, (512, 1024, 2048, 4096, 8192, 16_384), 128, 20, 5, 3)
+BASE = Sizes(
+    EncoderConfig(vocab_size=PIECES), {128: 128, 512: 32}, (512, 1024, 2048, 4096, 8192, 16_384), 128, 20, 5, 3,
+    {1: (32, 128, 512), 32: (32, 128, 512)},
+)  # fmt: skip
 TINY = Sizes(
     EncoderConfig(vocab_size=PIECES, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64),
-    {16: 2, 32: 2}, (32, 64), 16, 2, 1, 2,
+    {16: 2, 32: 2}, (32, 64), 16, 2, 1, 2, {1: (8,)},
 )  # fmt: skip
 
 
@@ -72,21 +84,26 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--tiny", action="store_true", help="tiny shapes")
     parser.add_argument("--seconds", type=float, default=480.0, help="no part begins after this time")
+    parser.add_argument("--only", action="extend", nargs="+", metavar="TEXT", help="parts with such a text in their name alone")
     parser.add_argument("--output", type=Path, default=HERE / "results")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         print("gpu.py: torch sees no CUDA device; use --device cpu --tiny to check that it runs", file=sys.stderr)
         return 2
-    rows, problems = measure(options.device, TINY if options.tiny else BASE, options.seconds)
+    rows, problems = measure(options.device, TINY if options.tiny else BASE, options.seconds, options.only)
     write(options, rows, problems)
     return 1 if any(problem["failed"] for problem in problems) else 0
 
 
-def measure(device: str, sizes: Sizes, seconds: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Figures, and the parts that failed or were left out."""
-    ends, rows, problems = time.monotonic() + seconds, [], []
+def measure(
+    device: str, sizes: Sizes, seconds: float, only: list[str] | None = None
+) -> tuple[results.Rows, list[dict[str, Any]]]:
+    """The figures of each part, and the parts that failed or were left out; `only`: texts, one of which is in each name."""
+    ends, rows, problems = time.monotonic() + seconds, {}, []
     machine = Machine(HardwareConfig(device=Device(device), dtype=Dtype.bf16))
     parts: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    for arithmetic in ARITHMETIC:
+        parts[f"changes, {arithmetic}"] = lambda arithmetic=arithmetic: changed_figures(device, sizes, arithmetic)
     for length in sizes.lengths:  # seconds each; a training takes minutes, most of them torch's compiler
         parts[f"attention, {length} tokens"] = lambda length=length: attention_figures(machine, sizes, length)
     for length, batch in sizes.batches.items():
@@ -95,11 +112,13 @@ def measure(device: str, sizes: Sizes, seconds: float) -> tuple[list[dict[str, A
                 machine, sizes, phase, length, batch
             )
     for name, part in parts.items():
+        if only and not any(text in name for text in only):
+            continue
         if time.monotonic() > ends:
             problems.append({"part": name, "failed": False, "why": f"left out: {seconds:.0f} s are used up"})
             continue
         try:
-            rows += part()
+            rows[f"gpu, {name}"] = part()
         except Exception as error:  # noqa: BLE001  a part that this machine's packages cannot run is named in the table
             problems.append({"part": name, "failed": True, "why": f"{type(error).__name__}: {str(error)[:300]}"})
             print(f"{name} failed: {problems[-1]['why']}", file=sys.stderr, flush=True)
@@ -113,6 +132,57 @@ def release() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+# Changes of an encoder
+
+ENCODER = (
+    *("scale=base", "model.num_hidden_layers=6", "model.hidden_size=384", "model.intermediate_size=1536"),
+    f"model.vocab_size={PIECES}",
+)
+"""The shape of all-MiniLM-L6-v2, which `conf/experiment/compress.yaml` changes."""
+
+ARITHMETIC = {"fp32": Dtype.fp32, "bf16": Dtype.bf16, "bf16 weights": Dtype.fp32}
+"""Name -> dtype of the device: `bf16` casts float32 weights in every call, `bf16 weights` are kept so."""
+
+NONE = "none"
+"""The encoder without changes; it is timed twice, which shows what two timings of the same differ by."""
+
+
+def changed() -> dict[str, EncoderConfig]:
+    """The changes of the experiment `compress`, by name -> shape."""
+    text = (conf_directory() / "experiment" / "compress.yaml").read_text()
+    names = re.findall(r"\[([a-z0-9_,]*)\]", yaml.safe_load(text)["hydra"]["sweeper"]["params"]["enhancement"])
+    runs: list[RunConfig] = []
+    typed = ["-m", *ENCODER, "task=bag", "seed=0", f"enhancement={','.join(f'[{name}]' for name in names)}"]
+    compose.main(typed, lambda configs: runs.extend(configs) or 0)
+    return {name or NONE: resolve(run, Found()).model for name, run in zip(names, runs, strict=True)}
+
+
+def changed_figures(device: str, sizes: Sizes, arithmetic: str) -> list[dict[str, Any]]:
+    """Milliseconds of a forward pass of the encoder, and how many times as fast each change is in the same round."""
+    machine = Machine(HardwareConfig(device=Device(device), dtype=ARITHMETIC[arithmetic], threads=1))
+    shapes = changed()
+    models = {name: build_classifier(shape, 2, 0).to(machine.device) for name, shape in shapes.items()}
+    if arithmetic == "bf16 weights":
+        models = {name: model.bfloat16() for name, model in models.items()}
+    models["none again"] = models[NONE]
+    found = []
+    for texts, length in [(texts, length) for texts, lengths in sizes.calls.items() for length in lengths]:
+        batch = subject.texts(PIECES, length, machine, texts)
+        sides = {}
+        for name, model in models.items():
+            call = functools.partial(forward(model, machine), batch)
+            for _ in range(sizes.warm_up):
+                call()
+            sides[name] = _milliseconds(call, machine, calls=2 * sizes.warm_up)
+        values = rounds.interleaved(sides, 2 * sizes.rounds)
+        title = f"{texts} x {length} tokens, {arithmetic}"
+        found.append(rounds.row(f"{title}: none", values[NONE], "ms"))
+        found += [
+            rounds.times_as_fast(values[NONE], one, f"{title}: {name} / none") for name, one in values.items() if name != NONE
+        ]
+    return found
 
 
 # Training
@@ -363,27 +433,15 @@ def refuse_different(one: Callable, other: Callable, hidden: Tensor, machine: Ma
         raise RuntimeError(f"the outputs of both windowed layers differ by {difference:.2g}")
 
 
-def _milliseconds(call: Callable[[], None], machine: Machine) -> rounds.Side:
-    def timed(number: int) -> float:
-        took = []
-        for _ in range(5):
-            machine.synchronise()
-            started = time.perf_counter()
-            call()
-            machine.synchronise()
-            took.append((time.perf_counter() - started) * 1e3)
-        return statistics.median(took)
-
-    return timed
+def _milliseconds(call: Callable[[], object], machine: Machine, calls: int = 5) -> rounds.Side:
+    return lambda number: statistics.median(time_ms(call, machine) for _ in range(calls))
 
 
-def write(options: argparse.Namespace, rows: list[dict[str, Any]], problems: list[dict[str, Any]]) -> None:
-    """Adds the figures to the file of today for this hardware."""
-    import results  # reads versions and git, which only this needs
-
+def write(options: argparse.Namespace, rows: results.Rows, problems: list[dict[str, Any]]) -> None:
+    """Adds the figures to the file of today for this hardware; those of parts that were not measured now stay there."""
     hardware = HardwareConfig(device=Device(options.device))
     missing = [f"{problem['part']}: {problem['why']}" for problem in problems]
-    print(results.write(options.output, {"gpu": rows}, "tiny" if options.tiny else "full", missing, hardware))
+    print(results.write(options.output, rows, "tiny" if options.tiny else "full", missing, hardware))
 
 
 if __name__ == "__main__":

@@ -28,15 +28,30 @@ def test_our_side_trains(phase):
 def test_everything_runs_with_tiny_shapes():
     rows, problems = gpu.measure("cpu", gpu.TINY, 600)
     assert problems == []
-    names = [row["name"] for row in rows]
+    names = [row["name"] for part in rows.values() for row in part]
     assert "fine-tuning, 16 tokens: ours, compiled / Trainer, compiled" in names
 
 
 def test_parts_that_no_time_is_left_for_are_named():
     rows, problems = gpu.measure("cpu", gpu.TINY, -1)
-    assert rows == []
+    assert rows == {}
     assert all(problem["why"].startswith("left out") for problem in problems)
-    assert len(problems) == 2 * len(gpu.TINY.batches) + len(gpu.TINY.lengths)
+    assert len(problems) == len(gpu.ARITHMETIC) + 2 * len(gpu.TINY.batches) + len(gpu.TINY.lengths)
+
+
+def test_parts_are_chosen_by_a_text_in_their_name():
+    _, problems = gpu.measure("cpu", gpu.TINY, -1, ["changes, bf16", "16 tokens"])
+    assert [problem["part"] for problem in problems] == [
+        *("changes, bf16", "changes, bf16 weights", "fine-tuning, 16 tokens", "pretraining, 16 tokens")
+    ]
+
+
+def test_changed_encoders_are_those_of_the_experiment():
+    shapes = gpu.changed()
+    assert shapes[gpu.NONE].num_hidden_layers == 6
+    assert shapes["half_depth"].depth == 3
+    assert shapes["window_64"].attention_window == 64
+    assert len(shapes) == 11
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

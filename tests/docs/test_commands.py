@@ -221,7 +221,7 @@ def composed(name: str, words: list[str]) -> list[RunConfig]:
         compose.main(words, lambda configs: runs.extend(configs) or 0)
         patch.setattr(facts, "cores", lambda: 16)  # of a machine that is large enough for hardware.workers=2
         if name in ("run", "plan"):
-            supervisor.refuse_impossible(runs)
+            supervisor.refuse_as_one_command(runs)
     return runs
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hostile import copied, obey_nothing, private  # noqa: F401 - fixtures
 from refusals import Printed
 
 from harness import redact, tags
@@ -93,7 +94,7 @@ def run_harness(
 def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Printed]:
     """Runs a command that is to be refused in this process, in an empty folder; no run may begin."""
     from harness.__main__ import main
-    from harness.study import process
+    from harness.study import runner as process
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(process, "_start_workers", lambda run, command: pytest.fail(f"{run.label} was run"))

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from harness import commands as registry
 from harness.commands import commands
+from harness.grammar import Composed
 
 pytestmark = pytest.mark.long
 
@@ -74,7 +76,7 @@ def test_what_is_imported_is_a_dependency_of_the_project_and_no_extra():
         for name in top_levels(path) - set(PROJECT) - sys.stdlib_module_names
         if not base & {normalised(one) for one in providers.get(name, [])}
     }
-    assert found == GUARDED
+    assert found <= GUARDED
 
 
 def test_harness_never_imports_reports_and_what_draws_is_a_plug_in():
@@ -133,7 +135,7 @@ def test_mlflow_is_known_to_one_file_of_harness_and_one_of_reports():
 
 def test_transformers_is_for_tests_and_for_checking_an_export_alone():
     found = [path for package in PROJECT for path in importers(package, "transformers")]
-    assert found == ["plugins/export/checkpoint.py"]  # where it is installed, it runs the exported checkpoint once
+    assert {*found} <= {"plugins/export/checkpoint.py"}  # where it is installed, it runs the exported checkpoint once
 
 
 def loaded_after(code: str, *libraries: str) -> list[str]:
@@ -161,7 +163,7 @@ for line in {commands!r}:
 HEAVY = ("torch", "mlflow", "datasets", "transformers", "pandas", "matplotlib")
 WRONG = [
     *("modle=albert", "model=albrt", "model.hidden_size=big", "finetune.epochs=0"),
-    *(f"{command} model=albrt" for command in ("describe", "profile", "memory", "inspect task=bag item=0", "plan")),
+    *(f"{name} model=albrt" for name in commands() if issubclass(registry.imported(registry.find(name).options), Composed)),
 ]
 
 

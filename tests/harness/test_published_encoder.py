@@ -1,4 +1,4 @@
-"""A real published encoder: as transformers computes it, changed, fine-tuned, exported. `make published` fetches it."""
+"""A real published encoder: as transformers computes it, changed, fine-tuned. `make published` fetches it."""
 
 import json
 import os
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
 
 from harness.__main__ import main
 from harness.checkpoints import huggingface, native, start
@@ -127,7 +126,7 @@ def test_healing_brings_changed_weights_nearer_to_the_published_ones(folder, com
     assert errors[1] < 0.8 * errors[0]
 
 
-def test_a_changed_encoder_is_fine_tuned_and_exported_by_the_command(folder, tmp_path, capsys):
+def test_a_changed_encoder_is_fine_tuned_by_the_command(folder, tmp_path):
     small = ["data.train_examples=32", "data.validation_examples=32", "finetune.max_steps=2", "finetune.keep=last"]
     output = tmp_path / "out"
     arguments = ["task=bag", "model=minilm", "model.num_hidden_layers=2", "measure=none", f"output={output}", *small]
@@ -140,9 +139,3 @@ def test_a_changed_encoder_is_fine_tuned_and_exported_by_the_command(folder, tmp
     assert (groups["layer 5 of 6"]["kind"], groups["layer 5 of 6"]["parameters"]) == ("derived", 1_774_464)
     metrics = json.loads((run / "result.json").read_text())["metrics"]
     assert sum(metrics[f"model/params_{kind}"] for kind in ("kept", "derived", "random")) == metrics["model/params_total"]
-    assert main(["export", str(run), f"to={tmp_path / 'exported'}"]) == 0
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "exported")
-    assert theirs.config.num_hidden_layers == 2
-    kept = load_file(folder / huggingface.WEIGHTS)["encoder.layer.5.output.dense.weight"]
-    learned = theirs.bert.encoder.layer[1].output.dense.weight
-    assert (learned - kept).abs().max() < 0.01  # two steps away

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from published_bert import save_bert
 from pyarrow import parquet
 from refusals import assert_refused
 
@@ -52,15 +53,7 @@ def test_the_payloads_would_write_the_file():
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A small published model, with the files of others that may lie beside its weights."""
-    import torch
-    from transformers import BertConfig, BertForMaskedLM
-
-    torch.manual_seed(0)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
-    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    BertForMaskedLM(BertConfig(vocab_size=len(pieces), max_position_embeddings=64, **shape)).save_pretrained("published")
-    folder = tmp_path / "published"
-    (folder / "vocab.txt").write_text("\n".join(pieces))
+    folder = save_bert(tmp_path / "published", "BertForMaskedLM", num_hidden_layers=1)
     pickled(*(folder / name for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt", "pytorch_model.pt")))
     (folder / "modeling_evil.py").write_text(CODE)
     (folder / "__init__.py").write_text(CODE)
@@ -94,19 +87,6 @@ def test_pickled_weights_alone_are_refused(tell, published, key):
 def test_a_pickle_under_the_name_of_sound_weights_is_refused(tell, published):
     pickled(published / "model.safetensors")
     assert_refused(tell("task=bag", f"model.init_from={published}"), f"{published / 'model.safetensors'} cannot be read")
-
-
-@pytest.mark.parametrize("command", ["predict", "predict output=vectors", "export"])
-def test_pickles_in_the_place_of_our_own_weights_are_refused(command, capsys, tmp_path):
-    from harness.__main__ import main
-
-    (tmp_path / "run" / "checkpoint").mkdir(parents=True)
-    names = ("model.safetensors", "model.json", "tokenizer.json", "task.json", "pytorch_model.bin")
-    pickled(*(tmp_path / "run" / "checkpoint" / name for name in names), tmp_path / "run" / "run.json")
-    Path("in.txt").write_text("a text\n")
-    arguments = ["run"] if command == "export" else ["run", "input=in.txt", "to=o.jsonl"]
-    assert main([*command.split(), *arguments]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_config_of_a_run_with_a_tag_is_refused(tell, tmp_path):
@@ -210,13 +190,6 @@ def test_a_folder_of_hydra_beside_the_output_is_refused(tell, tmp_path, override
     assert_refused(tell("task=bag", *sweep, override), f"{override.lstrip('+').partition('=')[0]} cannot be set")
     assert not list(tmp_path.rglob("elsewhere*"))
 
-
-LOGGING = f"""\
-# @package hydra.job_logging
-version: 1
-root: {{handlers: [a]}}
-handlers: {{a: {{class: subprocess.Popen, args: {COMMAND}, shell: true}}}}
-"""
 
 EMPTIES = "{version: 1, root: {}, handlers: {x: {class: logging.FileHandler, filename: kept, mode: w}}}"
 """Settings of logging that empty a file in the working directory."""
@@ -342,30 +315,6 @@ def test_a_file_may_choose_a_launcher_and_what_is_swept(compose, tmp_path):
     with source.opened():
         sweep = Sweep.of({"--config-dir": str(tmp_path / "my")}, typed, source)
     assert (sweep.has_launcher, len(sweep.jobs)) == (True, 2)
-
-
-def test_code_that_a_file_of_claims_names_is_refused(capsys):
-    from harness.__main__ import main
-
-    for content in (f"source: !!python/object/apply:os.system ['{COMMAND}']\n", f"claims: {{x: {CALL}}}\n"):
-        Path("mine.yaml").write_text(content)
-        assert main(["audit", "claims=mine.yaml"]) == 2
-        err = capsys.readouterr().err
-        assert (err.count("\n"), "mine.yaml, line 1" in err) == (1, True), err
-
-
-@pytest.mark.parametrize("word", ["hydra.searchpath=['pkg://antigravity']", "hydra.job_logging.root={}", "arm=${oc.env:HOME}"])
-def test_models_of_a_file_of_claims_set_nothing_of_hydra(capsys, word):
-    from harness.__main__ import main
-
-    reading = {"measure": "config", "of": f"model=base scale=tiny {word}", "keys": ["num_hidden_layers"]}
-    claim = {"claim": "it has a layer", "claimed": [1], "readings": {"here": reading}}
-    Path("out").mkdir()
-    Path("mine.yaml").write_text(json.dumps({"source": "a paper", "claims": {"x": claim}}))
-    assert main(["audit", "claims=mine.yaml", "output=out"]) == 2
-    err = capsys.readouterr().err
-    assert (err.count("\n"), "a claim: " in err) == (1, True), err
-    assert "antigravity" not in sys.modules
 
 
 HOSTILE = {

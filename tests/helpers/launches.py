@@ -8,7 +8,7 @@ import pytest
 from harness import records
 from harness.measure.launch import Outcome
 from harness.measure.records import Measured, Request
-from harness.study import timing
+from harness.study import timing_session as timing
 from harness.study.plan import PlannedRun
 
 ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]

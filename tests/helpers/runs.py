@@ -164,11 +164,19 @@ class Store:
         self.client.log_batch(run.info.run_id, metrics=curve + measured, params=entries)
         return run.info.run_id
 
-    def log_timed(self, arm: str, times: list[float], seed: int = 0, values: dict | None = None, **more: str) -> str:
+    def log_timed(
+        self,
+        arm: str,
+        times: list[float],
+        seed: int = 0,
+        values: dict | None = None,
+        device: list[float] | None = None,
+        **more: str,
+    ) -> str:
         """One finished run of session s1 with a history of its launches; returns the run's id."""
         from mlflow.entities import Metric
 
-        launches = launches_of(times)
+        launches = launches_of(times, device=device)
         number = self.log(arm, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | more)
         points = [Metric(name, value, 1, step) for name, rounds in launches.items() for step, value in rounds.items()]
         self.client.log_batch(number, metrics=points)

@@ -25,14 +25,12 @@ class Setting:
     workers: int  # runs at once, of all commands together
     commands: int = 1  # calls of the same command at once on one shared folder, such as one a machine
     minutes: float = 5.0  # median time of a run
-    spread: float = 0.5  # standard deviation of the logarithm of that time
     pretrainings: int = 0  # of the runs, on which all others depend
     failing: float = 0.0  # share of the runs that fail whenever they run
     killed: float = 0.0  # chance that the worker of a run is killed
     retries: int = 0  # times that its command runs such a run again at once, as sweep.retries
     crash_hours: float | None = None  # mean time between two crashes of a command; without it none crashes
     restart_minutes: float = 5.0  # until a command that crashed, stopped or left runs open is called again
-    look_ms: float = 50.0  # time of a command for each run that it starts or skips
     lease_seconds: float = 90.0  # for which the runs of a crashed command stay locked
     seed: int = 0
 
@@ -59,18 +57,14 @@ class Run:
 class Outcome:
     """What came of it."""
 
-    makespan_s: float = 0.0
-    bound_s: float = 0.0  # that no order can beat: all work on all workers, and the longest run after its pretraining
     finished: int = 0
     failing: int = 0  # always fail, or need one that does
     lost: int = 0  # should have finished and have not
     doubled: int = 0  # finished more than once
     killed: int = 0
     crashes: int = 0
-    wasted_s: float = 0.0  # work of workers that were killed
     calls: int = 0  # of the command, the first ones included
     breaks: int = 0  # of them stopped by failures in a row
-    looks: int = 0  # at folders
 
 
 class _Command:
@@ -79,9 +73,8 @@ class _Command:
     def __init__(self, number: int, workers: int, runs: list[Run]) -> None:
         self.number, self.workers = number, workers
         self.order, self.failures = Order(runs), Failures(SweepConfig())
-        self.running: dict[int, tuple[Run, float]] = {}  # by place, with the time of its start
-        self.looking, self.started, self.stopped, self.alive = 0, 0, False, True
-        self.free_at = 0.0  # when it can look at the next run
+        self.running: dict[int, Run] = {}  # by place
+        self.waiting, self.started, self.stopped, self.alive = 0, 0, False, True
 
 
 class Simulation:
@@ -96,7 +89,7 @@ class Simulation:
         for place in range(setting.runs):
             is_pretraining = place < setting.pretrainings or not setting.pretrainings
             needs = None if is_pretraining else self._runs[self._chance.randrange(setting.pretrainings)]
-            seconds = 60 * setting.minutes * self._chance.lognormvariate(0.0, setting.spread)
+            seconds = 60 * setting.minutes * self._chance.lognormvariate(0.0, 0.5)
             self._runs.append(Run(place, needs, seconds, self._chance.random() < setting.failing))
 
     def run(self) -> Outcome:
@@ -110,8 +103,6 @@ class Simulation:
             self._steps += 1
             assert self._steps <= MOST_STEPS
         possible = [run for run in self._runs if not run.never_finishes]
-        longest = max((run.seconds + (run.needs.seconds if run.needs else 0.0) for run in possible), default=0.0)
-        outcome.bound_s = max(sum(run.seconds for run in possible) / setting.workers, longest)
         outcome.finished = sum(run.finishes > 0 for run in self._runs)
         outcome.failing = setting.runs - len(possible)
         outcome.lost = sum(run.finishes == 0 for run in possible)
@@ -131,37 +122,31 @@ class Simulation:
 
     def _fill(self, command: _Command) -> None:
         """Starts what can start; a command with nothing to do ends, and is called again where that helps."""
-        while not command.stopped and len(command.running) + command.looking < command.workers:
+        while not command.stopped and len(command.running) + command.waiting < command.workers:
             ready = command.order.take()
             if ready is None:
                 break
             self._look(command, ready.run, ready.again)
-        if command.alive and not command.running and not command.looking:
+        if command.alive and not command.running and not command.waiting:
             command.alive = False
-            self._outcome.makespan_s = max(self._outcome.makespan_s, self._now)
             is_open = any(run.finishes == 0 and not run.never_finishes for run in self._runs)
             if command.started and is_open:  # one that could start nothing would go on without end
                 self._outcome.breaks += command.stopped
                 self._at(self._now + 60 * self._setting.restart_minutes, self._call, command.number, command.workers)
 
     def _look(self, command: _Command, run: Run, again: bool) -> None:
-        """Takes the time of its command for one run after the other; for one that is tried again it waits beside them."""
+        """Starts it or puts it off; one that is tried again is looked at a while later."""
         if command.failures.has(run.needs):
             command.failures.ends[run.place] = None
             command.order.end(run)
             return
-        self._outcome.looks += 1
-        command.looking += 1
-        if again:
-            self._at(self._now + LOOKS_AGAIN_S, self._looked, command, run)
-        else:
-            command.free_at = max(self._now, command.free_at) + self._setting.look_ms / 1000
-            self._at(command.free_at, self._looked, command, run)
+        command.waiting += 1
+        self._at(self._now + LOOKS_AGAIN_S * again, self._looked, command, run)
 
     def _looked(self, command: _Command, run: Run) -> None:
         if not command.alive:
             return
-        command.looking -= 1
+        command.waiting -= 1
         if run.finishes:
             command.order.end(run)
         elif run.holder is None and run.free_at <= self._now:
@@ -171,7 +156,7 @@ class Simulation:
         self._fill(command)
 
     def _start(self, command: _Command, run: Run, retries: int = 0) -> None:
-        run.holder, command.running[run.place] = command.number, (run, self._now)
+        run.holder, command.running[run.place] = command.number, run
         command.started += 1
         is_killed = self._chance.random() < self._setting.killed
         seconds = run.seconds * (self._chance.random() if is_killed or run.fails else 1.0)
@@ -180,7 +165,7 @@ class Simulation:
     def _end(self, command: _Command, run: Run, is_killed: bool, retries: int) -> None:
         if not command.alive:
             return  # the command crashed
-        self._leave(command, run, is_killed)
+        self._leave(command, run)
         self._outcome.killed += is_killed
         if is_killed and retries < self._setting.retries:
             self._start(command, run, retries + 1)
@@ -191,17 +176,16 @@ class Simulation:
         command.order.end(run)
         self._fill(command)
 
-    def _leave(self, command: _Command, run: Run, is_wasted: bool) -> None:
-        _, began = command.running.pop(run.place)
+    def _leave(self, command: _Command, run: Run) -> None:
+        del command.running[run.place]
         run.holder = None
-        self._outcome.wasted_s += (self._now - began) * is_wasted
 
     def _crash(self, command: _Command) -> None:
         if not command.alive:
             return
         self._outcome.crashes += 1
         command.alive = False
-        for run, _ in list(command.running.values()):
-            self._leave(command, run, is_wasted=True)
+        for run in list(command.running.values()):
+            self._leave(command, run)
             run.free_at = self._now + self._setting.lease_seconds
         self._at(self._now + 60 * self._setting.restart_minutes, self._call, command.number, command.workers)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -198,3 +199,31 @@ def test_a_model_that_does_not_exist_is_named_with_its_reading(audit, tmp_path):
     assert code == 2
     assert "claims.in-part.readings.other: unknown model 'wid'" in err
     assert err.count("\n") == 1
+
+
+CALL = "{_target_: os.system, command: touch executed}"
+
+
+@pytest.mark.parametrize(
+    "content", ["source: !!python/object/apply:os.system ['touch executed']\n", f"claims: {{x: {CALL}}}\n"]
+)
+def test_code_that_a_file_of_claims_names_is_refused(content, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(content)
+    assert main(["audit", "claims=mine.yaml"]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), "mine.yaml, line 1" in err) == (1, True), err
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("word", ["hydra.searchpath=['pkg://antigravity']", "hydra.job_logging.root={}", "arm=${oc.env:HOME}"])
+def test_models_of_a_file_of_claims_set_nothing_of_hydra(capsys, word, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    reading = {"measure": "config", "of": f"model=base scale=tiny {word}", "keys": ["num_hidden_layers"]}
+    claim = {"claim": "it has a layer", "claimed": [1], "readings": {"here": reading}}
+    (tmp_path / "out").mkdir()
+    (tmp_path / "mine.yaml").write_text(json.dumps({"source": "a paper", "claims": {"x": claim}}))
+    assert main(["audit", "claims=mine.yaml", "output=out"]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), "a claim: " in err) == (1, True), err
+    assert "antigravity" not in sys.modules

@@ -7,7 +7,7 @@ import pytest
 from harness import tags
 from harness.plugins.costs import expected as expectations
 from harness.plugins.costs.expected import Group, Timing, Work
-from harness.study import forecast, run_folder, timing
+from harness.study import forecast, run_folder, timing_session
 from harness.study.forecast import Pace
 from harness.study.plan import plan
 from harness.tracking import run_log
@@ -142,7 +142,7 @@ def test_timing_counts_the_launches_of_the_session(compose, output):
         record["tags"] |= {tags.SESSION: "earlier"} if item.config.label == "base" else {}
         run_folder.prepare(item.folder, item.config, record)
         run_log.RunLog(item.folder).finish("finished", record["started"])
-    found, launched = expectations.of_session(planned, probing=False), timing.Session(planned)
+    found, launched = expectations.of_session(planned, probing=False), timing_session.Session(planned)
     assert (found.variants, found.replicates) == (2, 1)
     assert [timed.is_aa_replicate for timed in launched.timed.values()].count(True) == 1
     assert len(launched.timed) == 3

@@ -143,7 +143,8 @@ def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, out
     assert len(list(forecast.finished([str(output)]))) == 6
 
 
-def test_other_commands_refuse_to_resize(run_harness):
-    refused = run_harness("describe", "model=albert", "match=params")
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "match= has no effect here" in refused.stderr
+@pytest.mark.long
+def test_timing_that_is_left_to_later_is_left_out(run_harness, output):
+    given = ["plan", *SMALL, f"output={output}"]
+    assert "Timing:" not in run_harness(*given, "sweep.timing=false").stdout
+    assert "Timing:" in run_harness(*given).stdout

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.__main__ import main
+from harness.config import compose
 from harness.config.schema import Device
 from harness.plugins.costs import profile
 
@@ -59,11 +60,13 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
     [
         (["measure.length=100000"], "measure.length=100000 must be at most"),
         (["hardware=gpu", "--trace"], "--trace reads the clock of the CPU"),
+        (["hardware.compile=true", "--trace"], "expected hardware.compile=false"),
+        (["task=minimal_pairs"], "scores a model as it is, without a head on the encoder: choose another task"),
         (["scale=tiny", "--json", "to=/dev/null/no"], "to='/dev/null/no' cannot be written"),
         (["model=albert", "match=params"], "match=params needs the baseline in the same command: expected model=base"),
         (["model=base,albert", "match=latency"], "match=latency times the texts of a task: expected match=params, flops or"),
     ],
-    ids=["length", "gpu", "folder", "no baseline", "match=latency"],
+    ids=["length", "gpu", "compiled", "no head", "folder", "no baseline", "match=latency"],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
@@ -109,3 +112,11 @@ def test_columns_are_named_by_what_differs(compose):
     assert list(profile.labelled([config, replace(config, scale_name="mini")])) == ["base tiny", "base mini"]
     assert list(profile.labelled([config, replace(config, arm="windowed")])) == ["base", "windowed"]
     assert list(profile.labelled([config, replace(config, seed=2)])) == ["base"]
+
+
+def test_each_arm_is_composed_once(monkeypatch):
+    """Three seeds are of what trains."""
+    calls = []
+    monkeypatch.setattr(compose, "main", lambda *_, **options: calls.append(options["replicates"]) or 0)
+    assert main(["profile", "-m", "model=base,albert", "scale=tiny"]) == 0
+    assert calls == [False]

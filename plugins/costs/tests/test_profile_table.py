@@ -222,3 +222,12 @@ def test_ratios_of_device_time_are_over_the_reference_workload(launch_of):
         launches = {n: by_both_clocks(launch_of(n, [5.0]), 3 * factor * one, 2 * one) for n, one in enumerate(slow)}
         columns[label] = Column({"timing": launches})
     assert row(profile.render(columns), "latency, device, ms")[1::2] == ["0.0 %", "2.000"]
+
+
+@pytest.mark.parametrize("compiled", [[], ["b"]], ids=["no_variant", "one_variant"])
+def test_time_to_compile_has_a_row_where_a_variant_compiles(compiled: list[str], launch_of: Callable):
+    launches = {label: launch_of(0, [1.0], compile_s=7.0 if label in compiled else None) for label in "ab"}
+    text = profile.render({label: Column({"timing": {0: launch}}) for label, launch in launches.items()})
+    rows = [line.split() for line in text.splitlines() if line.startswith("time to compile")]
+    assert rows == [["time", "to", "compile,", "s", "-", "7", "-"]] * len(compiled)
+    assert "(time to compile" not in text.partition(profile.MISSING)[2]

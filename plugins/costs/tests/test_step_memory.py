@@ -7,7 +7,7 @@ import torch
 
 from harness import processes
 from harness.config.choices import UNTRAINED, Device, Dtype, TaskKind
-from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
+from harness.config.schema import FinetuneConfig, HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula
@@ -15,7 +15,7 @@ from harness.measure.memory import SLACK
 from harness.measure.memory_formula import Saved
 from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
-from harness.models.config import Activation, Body, Norm, NormPlace, Pooling, Position
+from harness.models.config import Activation, Body, Norm, NormPlace, Pooling, Position, Trains
 from harness.plugins.costs.memory import probe
 from harness.plugins.costs.step_memory import narrow, one_piece, parts, step_times
 from harness.training.measured_steps import TrainingSteps, steps_of
@@ -186,3 +186,11 @@ def test_hardware_does_what_the_model_needs_and_its_layers_once_more():
 def test_a_body_without_layers_to_compute_again_is_refused_by_key(compose, phase, model):
     with pytest.raises(InputError, match=rf"{phase}.activation_checkpointing=true .*model.body="):
         compose("scale=tiny", "task=bag", f"model={model}", f"{phase}.activation_checkpointing=true")
+
+
+@pytest.mark.parametrize("averaged", [None, 0.9], ids=["last", "averaged"])
+@pytest.mark.parametrize("trains", [Trains.lora, Trains.bitfit, Trains.head], ids=lambda one: one.value)
+def test_a_step_that_trains_a_part_is_what_the_formula_says(trains, averaged):
+    trained = replace(config(length=16), finetune=FinetuneConfig(trains=trains, ema_decay=averaged))
+    measured, formula = both(trained, StepRequest(2, False))
+    assert (measured.gradients, measured.optimiser) == (formula.gradients, formula.optimiser)

@@ -253,6 +253,17 @@ def test_timings_of_one_session_are_judged_by_round(tracking, capsys):
     assert (code, "failed: 1 of 2 tests" in text, "inferior" in text) == (1, True, True)
 
 
+def test_the_clock_of_the_device_decides_where_there_is_one(tracking, capsys):
+    """By the wall clock, which holds what neighbours do, the arm is 30 % slower; by the device 10 %."""
+    device = [5.0, 5.05, 4.95, 5.0]
+    tracking.log_timed("base", [10.0, 10.1, 9.9, 10.0], device=device)
+    tracking.log_timed("base", [10.1, 10.0, 10.0, 9.9], device=device[::-1], replicate="true")
+    tracking.log_timed("new", [13.0, 13.1, 12.9, 13.0], device=[1.1 * value for value in device])
+    limit = ("--study", "before_after", "--max-slowdown", "20%")
+    assert gate(capsys, *limit)[0] == 0
+    assert gate(capsys, *limit, "--timing", "inference/latency_ms_p50")[0] == 1
+
+
 @pytest.mark.long
 def test_memory_is_judged_by_seed(tracking, typical, capsys):
     for seed, noise in enumerate((1.0, 1.001, 0.999)):

@@ -4,8 +4,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from published_bert import save_bert
+from safetensors.torch import load_file, save_file
 
 from harness.__main__ import main
+from harness.config import compose
 
 REFUSED = {
     "describe model=albrt": "unknown model 'albrt'; did you mean 'albert'?",
@@ -27,6 +30,7 @@ REFUSED = {
     "describe numpy 'text= '": "text= has no words",
     "describe numpy 'text=a b c d' model.max_position_embeddings=8 task.max_length=8": "max_position_embeddings holds 8",
     "inspect item=0": "task= is missing",
+    "inspect item=0 task=minimal_pairs": "scores a model as it is, without a head on the encoder: choose another task",
     "inspect task=bag": "item= is missing",
     "inspect task=bag item=0 attention=true": "attention=true needs weights",
     "inspect task=bag item=0 a checkpoint=b": "both name a model",
@@ -72,3 +76,23 @@ def test_refusal_is_one_line(command, message, capsys):
     assert message in err
     assert {path.name for path in Path().iterdir()} <= {"bytes.txt", "vocab.txt", "file", "multirun"}
     assert not list(Path().rglob("*.svg"))
+
+
+def test_describe_names_a_tensor_that_is_missing(capsys, tmp_path):
+    weights = save_bert(tmp_path / "published", num_hidden_layers=1) / "model.safetensors"
+    state = load_file(weights)
+    del state["bert.encoder.layer.0.output.dense.weight"]
+    save_file(state, weights)
+    capsys.readouterr()  # the bar of transformers
+    assert main(["describe", "model.init_from=published", "task=sst2", "to=pictures"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("harness describe: model.init_from=")
+    assert "missing: encoder.layers.feed_forwards.0.feed_forward.output.weight" in line
+
+
+def test_each_arm_is_composed_once(monkeypatch):
+    """Three seeds are of what trains."""
+    calls = []
+    monkeypatch.setattr(compose, "main", lambda *_, **options: calls.append(options["replicates"]) or 0)
+    assert main(["describe", "-m", "model=base,albert", "scale=tiny"]) == 0
+    assert calls == [False]

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from published_bert import PIECES, save_bert
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
-from transformers import BertConfig, BertForSequenceClassification, BertModel, T5Config, T5ForConditionalGeneration
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import BertModel, T5Config, T5ForConditionalGeneration
 
 from harness.checkpoints import huggingface as loading
 from harness.checkpoints import start
@@ -23,25 +25,11 @@ from harness.models.heads import build_classifier
 from harness.study.identity import Identity, Inputs, content_of
 from harness.study.plan import plan
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-SHAPE = BertConfig(
-    vocab_size=len(PIECES),
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=96,
-)
-
 
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A small BERT classifier with a vocabulary of letters."""
-    torch.manual_seed(0)
-    BertForSequenceClassification(SHAPE).save_pretrained(tmp_path / "published")
-    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
-    return tmp_path / "published"
+    return save_bert(tmp_path / "published")
 
 
 def config_of(compose, folder: Path, *more: str):
@@ -80,7 +68,7 @@ def test_weights_are_loaded_and_fresh_ones_named(compose, published):
     model = _build(resolved(config_of(compose, published)), Inputs(data="key"))
     assert torch.equal(model.encoder.embeddings.token_embedding.weight, given["bert.embeddings.word_embeddings.weight"])
     assert torch.equal(model.head.weight, given["classifier.weight"])
-    BertModel(SHAPE, add_pooling_layer=False).save_pretrained(published)
+    BertModel.from_pretrained(published, add_pooling_layer=False).save_pretrained(published)
     origins = loading.load_weights(resolved(config_of(compose, published)), model)
     assert {name.split(".")[0] for name, origin in origins.items() if origin.kind == "random"} == {"pooler", "head"}
 
@@ -169,10 +157,6 @@ def test_a_folder_without_tokenizer_is_refused(compose, published):
 
 
 def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordPiece
-    from tokenizers.pre_tokenizers import Whitespace
-
     whole = Tokenizer(WordPiece({piece: index for index, piece in enumerate(PIECES)}, unk_token="[UNK]"))
     whole.pre_tokenizer = Whitespace()
     whole.save(str(published / "tokenizer.json"))

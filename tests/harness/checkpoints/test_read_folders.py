@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from published_bert import save_bert
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForSequenceClassification
 
 from harness import tags
 from harness.checkpoints import huggingface, start
@@ -16,20 +16,14 @@ from harness.models.config import Pooling
 from harness.models.heads import build_classifier
 from harness.study.plan import PlannedRun, plan
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 KEY = "model.init_from"
 
 
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A small classifier whose first row is good."""
-    torch.manual_seed(0)
-    config = BertConfig(vocab_size=len(PIECES), max_position_embeddings=64, id2label={0: "good", 1: "bad"}, **SHAPE)
-    BertForSequenceClassification(config).save_pretrained(tmp_path / "published")
-    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
-    return tmp_path / "published"
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 32}
+    return save_bert(tmp_path / "published", id2label={0: "good", 1: "bad"}, **small)
 
 
 @pytest.fixture
@@ -163,17 +157,6 @@ def test_an_adapter_is_refused_with_the_name_of_its_model(planned, published):
     (published / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "owner/name"}))
     with pytest.raises(InputError, match=r"is an adapter of 'owner/name' .*merge_and_unload\(\)"):
         planned(["bad", "good"])
-
-
-def test_describe_names_a_tensor_that_is_missing(run_harness, published, tmp_path):
-    state = load_file(published / "model.safetensors")
-    del state["bert.encoder.layer.0.output.dense.weight"]
-    save_file(state, published / "model.safetensors")
-    done = run_harness("describe", f"{KEY}={published}", "task=sst2", f"to={tmp_path / 'pictures'}")
-    (line,) = done.stderr.splitlines()
-    assert done.returncode == 2
-    assert line.startswith(f"harness describe: {KEY}=")
-    assert "missing: encoder.layers.feed_forwards.0.feed_forward.output.weight" in line
 
 
 @pytest.mark.parametrize("typed", [(), ("model.vector_pooling=max",)])

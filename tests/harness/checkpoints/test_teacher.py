@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM
+from published_bert import PIECES, save_bert
+from transformers import BertForMaskedLM
 
 from harness.checkpoints import native
 from harness.checkpoints import teacher as teachers
@@ -28,15 +29,6 @@ SMALL = [
     "pretrain.evaluations=1",
     "hardware.threads=1",
 ]
-PIECES = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    *"abcdefghijklmnopqrstuvwxyz.,",
-    *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"),
-]
 
 
 def folder_of(output: Path, objective: str) -> Path:
@@ -47,18 +39,7 @@ def folder_of(output: Path, objective: str) -> Path:
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A folder as transformers saves a masked language model."""
-    torch.manual_seed(0)
-    shape = BertConfig(
-        vocab_size=len(PIECES),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=40,
-    )
-    BertForMaskedLM(shape).save_pretrained(tmp_path / "published")
-    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
-    return tmp_path / "published"
+    return save_bert(tmp_path / "published", "BertForMaskedLM", [*PIECES, ".", ","], max_position_embeddings=40)
 
 
 def test_a_student_learns_from_a_pretraining_of_ours_with_its_tokenizer(run_harness, output):
@@ -81,7 +62,7 @@ def test_a_published_model_teaches_and_is_gone_on_from(run_harness, output, publ
     done = run_harness(*own, "pretrain=mlm", "recipe=bert", f"model.init_from={published}", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     shape = json.loads((folder_of(output, "mlm") / "checkpoint" / "model.json").read_text())
-    assert (shape["hidden_size"], shape["vocab_size"]) == (32, len(PIECES))
+    assert (shape["hidden_size"], shape["vocab_size"]) == (32, len(PIECES) + 2)
 
 
 def test_a_published_teacher_answers_as_its_makers_model(published):

@@ -35,9 +35,9 @@ def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.long
 def test_command_does_not_import_the_models_of_the_working_directory(foreign):
-    done = run_in(foreign, "-m", "harness", "describe", "scale=tiny", "to=pictures")
+    done = run_in(foreign, "-m", "harness", "--cfg", "job", "scale=tiny", "task=bag")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("base at scale tiny\n")
+    assert "hidden_size: 128" in done.stdout
 
 
 def test_without_pythonpath_the_checkout_is_searched_and_not_the_working_directory(foreign):
@@ -98,10 +98,10 @@ def test_package_has_no_other_attributes_by_name():
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
-        ("harness desc", {"describe"}),
-        ("harness s", {"sync", "submission", "scale=", "seed=", "study="}),
+        ("harness sta", {"status"}),
+        ("harness s", {"status", "scale=", "seed=", "study="}),
         ("harness model=alb", {"model=albert"}),
-        ("harness describe model=alb", {"model=albert"}),
+        ("harness run model=alb", {"model=albert"}),
         ("harness -m hardware.dt", {"hardware.dtype="}),
         ("harness modle=alb", set()),
     ],
@@ -113,7 +113,7 @@ def test_shell_completes_commands_keys_and_choices(monkeypatch, capsys, line, co
     assert completed <= set(capsys.readouterr().out.split()) if completed else not capsys.readouterr().out.split()
 
 
-@pytest.mark.parametrize("line", ["harness ", "harness m", "harness plan t", "harness hydra", "harness sa", "harness tu"])
+@pytest.mark.parametrize("line", ["harness ", "harness m", "harness run t", "harness hydra", "harness sa", "harness tu"])
 def test_completion_offers_no_key_that_a_user_cannot_set(monkeypatch, capsys, line):
     monkeypatch.setattr(sys, "argv", ["harness"])
     monkeypatch.setenv("COMP_LINE", line)

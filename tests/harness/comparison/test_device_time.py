@@ -1,8 +1,6 @@
 """Verdicts by the clock of the device where it was measured: what neighbours do is in the wall clock alone."""
 
-import contextlib
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from texts import md, parts
@@ -11,8 +9,6 @@ from harness import tags
 from harness.comparison.compare import compare
 from harness.comparison.section import change_over
 from harness.comparison.verdicts import Verdict
-from harness.plugins.decide import gate, pick
-from harness.reports.__main__ import main
 from harness.reports.chapters import overview
 from harness.reports.writing import findings, section_text, tables
 
@@ -128,18 +124,3 @@ def test_memory_of_one_run_is_measured_once_however_little_launches_scatter(time
         memory = scaled([40e6, 40.01e6, 39.99e6, 40e6], times)
         runs.append(timed(arm, STEADY[:4], values=values, memory=memory, **replicate))
     assert change(compare("s", runs, "base"), "inference/peak_memory_bytes").verdict is verdict
-
-
-def test_gate_and_pick_ask_the_device(tracking, study, monkeypatch, capsys):
-    comparison = study(1.3, 1.1)
-    found = SimpleNamespace(study="s", runs=[], reader=SimpleNamespace(output=None, guarded=contextlib.nullcontext))
-    for command in (gate, pick):
-        monkeypatch.setattr(command, "read", lambda *_: found)
-    monkeypatch.setattr(gate, "_sides", lambda *_: (comparison, [gate.Pair("albert", "albert", "base")], []))
-    assert main(["gate", "--study", "s", "--max-slowdown", "20%"]) == 0
-    assert DEVICE in capsys.readouterr().out
-    assert main(["gate", "--study", "s", "--max-slowdown", "20%", "--timing", WALL]) == 1
-    monkeypatch.setattr(pick, "compare", lambda *_: comparison)
-    assert main(["pick", "--study", "s", "--max-latency-ms", "10.5"]) == 0
-    fits = capsys.readouterr().out
-    assert "latency, device time" in fits

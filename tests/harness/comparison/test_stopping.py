@@ -11,7 +11,8 @@ import pytest
 
 from harness import metrics
 from harness.comparison import by_launch, launches
-from harness.comparison.by_launch import History, Table
+from harness.comparison.by_launch import History
+from harness.comparison.launches import Table
 from harness.comparison.paired import holm
 from harness.comparison.verdicts import Verdict
 from harness.metrics import DEVICE_LATENCY

@@ -12,7 +12,6 @@ from variants import VARIANTS
 
 from harness.config import resolve
 from harness.config import schema as configs
-from harness.config.choices import Device, Dtype
 from harness.config.schema import ModelConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
@@ -108,15 +107,6 @@ def test_enhancements_are_tried_in_every_combination(compose):
     runs = compose("+experiment=enhancements", "task=bag", "seed=4")
     assert {frozenset(run.enhancements) for run in runs} == every
     assert len(runs) == 16
-
-
-@pytest.mark.long
-def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(compose):
-    runs = compose("+experiment=length_scaling")
-    windows = {run.label: run.model.attention_window for run in runs}
-    assert windows == {"base": None, **{f"base attention_window={size}": size for size in (8, 64, 128)}}
-    assert not any(run.finetune.enabled for run in runs)
-    assert all(max(run.measure.lengths) == 4096 <= run.model.longest_text for run in runs)
 
 
 @pytest.mark.long
@@ -222,11 +212,6 @@ def test_arm_is_named_after_what_was_chosen(compose, arguments, label):
     assert run.label == label
 
 
-def test_choices_are_kept_by_name(compose):
-    (run,) = compose("task=bag", "model=shared", "scale=small", "enhancement=[swiglu,factorized]")
-    assert (run.model_name, run.scale_name, set(run.enhancements)) == ("shared", "small", {"factorized", "swiglu"})
-
-
 @pytest.mark.parametrize("name", SINGLE)
 def test_an_enhancement_on_base_is_the_model_of_its_name(compose, name):
     (stacked,), (named,) = compose("task=bag", "scale=tiny", f"enhancement=[{name}]"), compose(*TINY, f"model={name}")
@@ -260,6 +245,11 @@ def test_base_at_scale_base_is_bert_base_as_published(compose):
     assert run.model == run.published == ModelConfig()
 
 
+def test_an_arm_is_named_after_keys_without_which_its_choices_make_no_model(compose):
+    (run,) = compose("task=bag", "scale=tiny", "enhancement=[three_groups]", "model.num_hidden_layers=6")
+    assert (run.label, run.model.depth) == ("base+three_groups num_hidden_layers=6", 6)
+
+
 def test_published_twin_leaves_typed_dimensions_out_and_keeps_the_rest(compose):
     (run,) = compose("task=bag", "model.hidden_size=64", "model.num_hidden_layers=3", "model.attention_window=32")
     assert (run.model.hidden_size, run.model.num_hidden_layers) == (64, 3)
@@ -276,16 +266,6 @@ def test_a_set_of_tasks_is_a_run_for_each_with_everything_else_kept(compose):
 
 def test_keys_of_a_task_reach_every_member_of_a_set(compose):
     assert [run.task.max_length for run in compose("task=builtin", "task.max_length=48")] == [48, 48, 48]
-
-
-def test_a_sweep_is_every_combination(compose):
-    runs = compose("-m", "task=bag,order", "seed=1,2")
-    assert [(run.task.name, run.seed) for run in runs] == [("bag", 1), ("bag", 2), ("order", 1), ("order", 2)]
-
-
-def test_hardware_gpu_is_bf16_on_cuda(compose):
-    (run,) = compose("task=bag", "hardware=gpu")
-    assert (run.hardware.device, run.hardware.dtype) == (Device.cuda, Dtype.bf16)
 
 
 @pytest.mark.long

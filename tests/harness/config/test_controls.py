@@ -65,8 +65,3 @@ def test_a_named_study_of_pretraining_has_its_control(compose, name, control):
     tasks = {run.task.name for run in runs}
     assert of_arm(runs, control) == sorted((task, seed) for task in tasks for seed in {run.seed for run in runs})
     assert {run.pretrain.objective for run in runs if run.label == control} == {ObjectiveName.none}
-
-
-def test_positions_begin_alike(compose):
-    runs = compose("+experiment=positions", "data.root=data")
-    assert ({run.pretrain.neighbour_heads for run in runs}, len({run.model.position for run in runs})) == ({False}, 5)

@@ -112,15 +112,6 @@ def test_defaults_are_those_that_a_command_without_arguments_composes(compose):
         assert (value or None) == (composed[key] or None), key
 
 
-def test_group_lists_its_choices_and_keys(capsys):
-    assert main(["--help", "finetune"]) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"^   \* standard +two epochs", out, re.MULTILINE)
-    assert re.search(r"^  finetune\.learning_rate=null +float or null +\w", out, re.MULTILINE)
-    assert re.search(r"^  finetune\.max_steps=null +int or null +ends earlier", out, re.MULTILINE)
-    assert re.search(r"^  finetune\.keep_best=none +none, tune, validation", out, re.MULTILINE)
-
-
 def test_keys_of_a_model_are_under_the_headings_of_the_schema():
     page = page_of("model")
     assert re.search(r"^  Attention\n  model\.position=learned ", page, re.MULTILINE)
@@ -140,10 +131,6 @@ def test_key_has_its_comment_and_its_choices_have_theirs(capsys):
         "role: condition (must agree between runs that are compared)",
     ]
     assert {*its_lines} <= {line.strip() for line in page_of("pretrain.mask_rate").splitlines()}
-
-
-def test_scale_points_to_the_keys_that_it_sets():
-    assert page_of("scale").endswith("Each of them sets keys of model: --help model lists them.")
 
 
 @pytest.mark.parametrize(

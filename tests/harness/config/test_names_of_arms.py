@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
-from transformers import BertConfig, BertForSequenceClassification
+from published_bert import LETTERS, SPECIAL, save_bert
 from variants import WEIGHTS
 
 from harness import paths
@@ -46,8 +46,7 @@ CANNOT_DERIVE = {
 }
 """Variants with a part that no weights of BERT become: other bodies, norms, or positions between two tokens."""
 
-TINY = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
+PIECES = [*SPECIAL, *LETTERS]
 KEYS = {field.name for field in fields(EncoderConfig)}
 
 
@@ -69,11 +68,8 @@ def override(group: str, choice: str) -> str:
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     """A plain BERT of the dimensions of scale=tiny."""
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("weights") / "small-bert"
-    BertForSequenceClassification(BertConfig(vocab_size=len(PIECES), **TINY)).save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(PIECES))
-    return folder
+    tiny = {"hidden_size": 128, "intermediate_size": 512, "max_position_embeddings": 512}
+    return save_bert(tmp_path_factory.mktemp("weights") / "small-bert", pieces=PIECES, **tiny)
 
 
 @pytest.mark.long

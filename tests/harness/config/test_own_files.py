@@ -109,11 +109,3 @@ def test_a_tokenizer_with_a_piece_beyond_its_size_is_refused(file, capsys):
     Path("huge.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], **empty, "model": model}))
     assert main(["task=bag", "tokenizer.file=huge.json"]) == 2
     assert "tokenizer.file='huge.json' numbers a piece 4,000,000,000: expected 0 to 5" in capsys.readouterr().err
-
-
-def test_a_key_of_a_task_that_does_not_fit_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "task").mkdir()
-    (tmp_path / "task" / "mine.yaml").write_text("name: mine\nfeilds: [text]\n")
-    assert main(["task=mine", "--config-dir", str(tmp_path), f"output={tmp_path / 'out'}"]) == 2
-    assert "unknown key 'task.feilds'; did you mean 'task.fields'?" in capsys.readouterr().err

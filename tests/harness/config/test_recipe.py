@@ -63,11 +63,6 @@ def test_models_that_the_recipe_was_not_seen_at_are_named(compose, given, is_sai
         assert f"here L{run.model.depth} H{run.model.hidden_size}" in said
 
 
-def test_nothing_is_said_where_nothing_is_pretrained(compose):
-    (run,) = compose("task=bag", "scale=base")
-    assert note_on_scale(run) is None
-
-
 @pytest.mark.parametrize(
     ("given", "rate"),
     [

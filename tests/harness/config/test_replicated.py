@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.__main__ import main
 from harness.config import compose as composition
 from harness.config.schema import RunConfig
 from harness.study import status
@@ -119,16 +118,6 @@ def test_named_studies_without_seeds_have_three_where_they_train(composed):
     assert composed("+experiment=length_scaling")[1] == ""
     fixed = [f"pretrain.{pair}" for pair in ("neighbour_heads=true", "initializer_range=0.07", "mask_rate=0.3")]
     assert composed("+experiment=recipe_screen", *fixed, "data.root=nowhere")[1] == ""  # a factorial design replicates itself
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("command", ["describe", "profile"])
-def test_commands_that_train_nothing_compose_each_arm_once(command, monkeypatch):
-    calls = []
-    monkeypatch.setattr(composition, "main", lambda *_, **options: calls.append(options["replicates"]) or 0)
-    assert main([command, "-m", "model=base,albert", "scale=tiny"]) == 0
-    assert main(["plan", "-m", "model=base,albert", "scale=tiny"]) == 0
-    assert calls == [False, True]
 
 
 @pytest.mark.parametrize("command", [[], ["plan"]])

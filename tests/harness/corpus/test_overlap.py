@@ -2,32 +2,19 @@
 
 import numpy as np
 import pytest
+from numbered_words import config_on, read
 
-from harness.config.choices import CorpusSource
-from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import overlap as overlaps
-from harness.corpus import prepare, sequences
 from harness.corpus.overlap import overlap
 from harness.corpus.sequences import Corpus
-from harness.data.tokenizer import SPECIAL
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """300 documents of 40 tokens that are all different, so that no n-gram occurs twice but for chance."""
-    folder = tmp_path_factory.mktemp("overlap")
     stream = np.random.default_rng(0)
     texts = [" ".join(f"w{number}" for number in stream.integers(0, 2000, size=40)) for _ in range(300)]
-    (folder / "a.txt").write_text("\n\n".join(texts))
-    (folder / "b.txt").write_text("w1 w2")
-    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *(f"w{i}" for i in range(2000))]))
-    corpus = CorpusConfig(
-        name="own", source=CorpusSource.files, files=[str(folder / "a.txt")], validation_files=[str(folder / "b.txt")]
-    )
-    config = RunConfig(
-        corpus=corpus, tokenizer=TokenizerConfig(vocab_file=str(folder / "vocab.txt")), output=str(folder / "out")
-    )
-    return sequences.read(config.output, prepare.prepare(config))
+    return read(config_on(tmp_path_factory.mktemp("overlap"), "\n\n".join(texts), "w1 w2", 2000))
 
 
 def other(length: int) -> np.ndarray:

@@ -1,8 +1,6 @@
 """A prepared corpus: what its key depends on, what lies on disk, and that the cache holds whole entries alone."""
 
-import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from harness import paths
 from harness.config.choices import CorpusSource, TokenizerKind
 from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
@@ -37,12 +34,6 @@ def corpus_of(tmp_path: Path) -> Callable[..., RunConfig]:
         return RunConfig(corpus=corpus, tokenizer=TokenizerConfig(min_frequency=1, **tokenizer), output=str(tmp_path / "out"))
 
     return make
-
-
-def entries(config: RunConfig) -> list[str]:
-    """What the cache holds, locks and hashes of texts aside."""
-    aside = paths.text_hashes(config.output)
-    return sorted(path.name for path in aside.parent.iterdir() if path.suffix != ".lock" and path != aside)
 
 
 @pytest.mark.parametrize("kind", TokenizerKind)
@@ -112,27 +103,6 @@ def test_an_entry_is_used_again(corpus_of):
     ]
     prepare.prepare(config)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-
-
-def test_a_failed_build_leaves_nothing(corpus_of, monkeypatch):
-    """Here the last file cannot be written; the next try is not stopped by it, nor by what a killed process left."""
-
-    def full(value: object, indent: int | None = None, **options: object) -> str:
-        if indent:
-            raise RuntimeError("no room on the disk")
-        return json.JSONEncoder(**options).encode(value)
-
-    config = corpus_of()
-    with monkeypatch.context() as patch:
-        patch.setattr(json, "dumps", full)
-        with pytest.raises(RuntimeError, match="no room"):
-            prepare.prepare(config)
-    assert entries(config) == []
-    key = prepare.prepare(config)
-    folder = prepare.folder_of(config.output, key)
-    os.rename(folder, folder.with_name(f".{folder.name}.4194305"))
-    assert prepare.prepare(config) == key
-    assert entries(config) == [folder.name]
 
 
 def test_batches_leave_no_seam(corpus_of, monkeypatch):

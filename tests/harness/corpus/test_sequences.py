@@ -4,10 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numbered_words import config_on, read, words
 
-from harness.config.choices import CorpusSource
-from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
-from harness.corpus import prepare, sequences
+from harness.corpus import sequences
 from harness.corpus.sequences import Corpus, Sequences
 from harness.errors import InputError
 from harness.models.objectives.config import PairKind
@@ -20,21 +19,10 @@ PAD, CLS, SEP, STOP = 0, 2, 3, 5
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """60 documents of 1 to 60 tokens: numbered words that never occur twice, with a full stop after every fourth."""
-    folder = tmp_path_factory.mktemp("sequences")
     lengths = np.random.default_rng(0).permutation(60) + 1
-    words = iter(range(WORDS))
-    texts = [" ".join(f"w{next(words)}" if place % 5 < 4 else "." for place in range(length)) for length in lengths]
-    (folder / "a.txt").write_text("\n\n".join(texts))
-    (folder / "b.txt").write_text(" ".join(f"w{number}" for number in range(WORDS - 40, WORDS)))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *(f"w{number}" for number in range(WORDS))]
-    (folder / "vocab.txt").write_text("\n".join(pieces))
-    corpus = CorpusConfig(
-        name="own", source=CorpusSource.files, files=[str(folder / "a.txt")], validation_files=[str(folder / "b.txt")]
-    )
-    config = RunConfig(
-        corpus=corpus, tokenizer=TokenizerConfig(vocab_file=str(folder / "vocab.txt")), output=str(folder / "out")
-    )
-    return sequences.read(config.output, prepare.prepare(config))
+    numbers = iter(range(WORDS))
+    texts = [" ".join(f"w{next(numbers)}" if place % 5 < 4 else "." for place in range(length)) for length in lengths]
+    return read(config_on(tmp_path_factory.mktemp("sequences"), "\n\n".join(texts), words(WORDS - 40, WORDS), WORDS, "."))
 
 
 def all_of(chosen: Sequences) -> np.ndarray:
@@ -200,11 +188,11 @@ def test_a_real_corpus_gives_the_same_batches_for_every_variant_of_one_vocabular
             "corpus.train_documents=6", "pretrain=mlm", "tokenizer=wordpiece", "tokenizer.vocab_size=1000", model,
         )  # fmt: skip
         config.output = str(tmp_path / "out")
-        read = sequences.read(config.output, prepare.prepare(config))
-        assert read.documents["train"] == 6
-        assert read.documents["validation"] == 50
-        assert read.unknown_share < 0.001
-        chosen = Sequences(read, "train", 128, PairKind.next, config.seed)
+        found = read(config)
+        assert found.documents["train"] == 6
+        assert found.documents["validation"] == 50
+        assert found.unknown_share < 0.001
+        chosen = Sequences(found, "train", 128, PairKind.next, config.seed)
         batches.append(chosen.batch(*chosen.chosen(0, 8)))
     assert batches[0].input_ids.equal(batches[1].input_ids)
     assert batches[0].labels.equal(batches[1].labels)

@@ -15,7 +15,6 @@ import torch
 from safetensors.torch import load_file
 
 from harness import paths
-from harness.__main__ import main
 from harness.comparison import arms
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.hardware import facts
@@ -27,8 +26,6 @@ from harness.models.adapt import adapt, merge
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig, Trains
 from harness.models.heads import SequenceClassifier, build_classifier
-from harness.plugins.costs import profile
-from harness.plugins.costs.profile import Column
 from harness.study.identity import Identity, Inputs
 from harness.tracking import run_log
 from harness.tracking.run_log import Reader, RunLog
@@ -121,15 +118,6 @@ def test_time_to_compile_is_told_of_compiled_models_alone():
     assert timing.compile_s(1003.0, latency, machine(False)) is None
 
 
-@pytest.mark.parametrize("compiled", [[], ["b"]], ids=["no_variant", "one_variant"])
-def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(compiled: list[str], launch_of: Callable):
-    launches = {label: launch_of(0, [1.0], compile_s=7.0 if label in compiled else None) for label in "ab"}
-    text = profile.render({label: Column({"timing": {0: launch}}) for label, launch in launches.items()})
-    rows = [line.split() for line in text.splitlines() if line.startswith("time to compile")]
-    assert rows == [["time", "to", "compile,", "s", "-", "7", "-"]] * len(compiled)
-    assert "(time to compile" not in text.partition(profile.MISSING)[2]
-
-
 def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Also that of a process that was killed goes, which the folder for temporary files would keep for ever."""
     monkeypatch.setenv(COMPILER_CACHE, "of_before")
@@ -142,14 +130,6 @@ def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatc
         assert paths.TEMPORARY.fullmatch(inside.name)
     assert not inside.exists()
     assert os.environ[COMPILER_CACHE] == "of_before"
-
-
-def test_instruments_that_need_operators_refuse_compiled_models(capsys):
-    assert main(["profile", "--trace", "hardware.compile=true"]) == 2
-    assert main(["memory", "hardware.compile=true"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert all("expected hardware.compile=false" in line for line in lines)
 
 
 def test_operators_are_counted_uncompiled():

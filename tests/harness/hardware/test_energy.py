@@ -79,12 +79,6 @@ def test_what_a_pause_takes_is_not_counted():
     assert meter.counted == 3.0
 
 
-def test_a_pause_without_counters_is_none():
-    with energy.EnergyMeter([]) as meter, meter.paused():
-        assert meter.counted is None
-    assert meter.counted is None
-
-
 def test_work_that_takes_nothing_is_zero_and_not_missing(powercap):
     assert joules(lambda: None, rapl_counters(powercap)) == 0.0
 
@@ -113,11 +107,6 @@ def test_a_counter_that_never_wraps_and_falls_is_an_error():
     readings = iter([5, 3])
     with pytest.raises(RuntimeError, match="fell from 5 to 3"):
         joules(lambda: None, [Counter(lambda: next(readings), 1e-3)])
-
-
-def test_work_that_fails_fails(powercap):
-    with pytest.raises(ZeroDivisionError):
-        joules(lambda: 1 / 0, rapl_counters(powercap))
 
 
 def test_a_machine_without_a_driver_has_no_gpu_counter(monkeypatch):

@@ -10,7 +10,7 @@ from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
 from harness.measure import scenarios
 from harness.metrics import METRICS
-from harness.study.timing import of_load
+from harness.study.timing_session import of_load
 
 
 def test_a_simulated_server_waits_as_theory_says_of_random_arrivals_and_equal_times():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.errors import InputError
 from harness.processes.ending import Ending
-from harness.study import process, supervisor
+from harness.study import runner as process
+from harness.study import supervisor
 from harness.study.schedule import End
 from harness.tracking.run_log import State
 
@@ -27,7 +27,7 @@ def ended(compose, output, monkeypatch, capsys):
             return left.pop(0), True
 
         monkeypatch.setattr(process, "run_to_end", run_to_end)
-        monkeypatch.setattr(supervisor.timing, "time_runs", lambda planned, *_: timed.append(len(planned)))
+        monkeypatch.setattr(supervisor.timing_session, "time_runs", lambda planned, *_: timed.append(len(planned)))
         seeds = ",".join(str(seed) for seed in range(1, 1 + len(ends)))
         sweeps = [] if any(one.startswith("seed=") for one in arguments) else [f"seed={seeds}"]
         configs = compose("-m", *SMALL, "hardware.workers=1", "tracking=none", *sweeps, *arguments, f"output={output}")
@@ -93,11 +93,6 @@ def test_runs_without_their_pretraining_are_skipped_and_counted(ended):
     code, started, _, said = ended([BROKEN, *[FINISHED] * 4], "seed=1,2,3", *text)
     assert (code, len(started)) == (1, 5)  # three pretrainings, two of which finish
     assert said[-1] == "2 of 6 runs did not finish: 1 failed, 1 without its pretraining"
-
-
-def test_a_wrong_value_names_the_choices(compose):
-    with pytest.raises(InputError, match=r"unknown value 'halt'; choices for `sweep.on_failure`: continue, stop"):
-        compose(*SMALL, "sweep.on_failure=halt")
 
 
 @pytest.mark.parametrize(

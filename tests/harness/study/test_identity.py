@@ -1,6 +1,5 @@
 """What a run is: every key counts unless an explicit list says why not, and what differs is told apart."""
 
-import importlib.metadata
 import itertools
 import json
 import random
@@ -44,15 +43,6 @@ NOT_A_FACT = {"model.vocab_size", "model.pad_token_id", "finetune.submit", "seed
 """Keys that the fingerprint has, but that no comparison depends on: the tokenizer's, an additional file, replicates."""
 
 INPUTS = Inputs(data="key", content={"rows": "r"})
-
-
-def test_versions_of_libraries_are_read_once_for_all_runs(monkeypatch):
-    read: list[str] = []
-    version = importlib.metadata.version
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: read.append(name) or version(name))
-    identity._version.cache_clear()
-    prints = {Identity(RunConfig(seed=seed), INPUTS).fingerprint for seed in range(5)}
-    assert (len(prints), sorted(read)) == (5, sorted(identity.LIBRARIES))
 
 
 def other(value: Any, key: str) -> Any:
@@ -240,17 +230,6 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
 )
 def test_swept_key_is_part_of_the_name_where_it_changes_something(compose, sweep, labels):
     assert [one.label for one in compose("-m", "task=bag", *sweep.split())] == labels
-
-
-@pytest.mark.long
-def test_objective_is_named_by_what_differs(compose):
-    runs = compose("-m", "task=none", "pretrain=mlm", "pretrain.mask_rate=0.3,0.4", "pretrain.static_masks=false,true")
-    assert [one.label for one in runs] == [
-        "base+mlm",
-        "base+mlm static_masks=true",
-        "base+mlm mask_rate=0.4",
-        "base+mlm mask_rate=0.4 static_masks=true",
-    ]
 
 
 def test_tags_hold_arm_lifted_keys_and_both_seeds(config):

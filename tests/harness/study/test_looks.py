@@ -51,7 +51,7 @@ def test_a_sweep_of_given_seeds_has_one_part():
 )
 def test_what_cannot_be_resolved_is_refused(compose, words, why):
     with pytest.raises(InputError, match=why):
-        supervisor.refuse_impossible(compose("-m", "task=bag", "sweep.until=resolved", *words))
+        supervisor.refuse_as_one_command(compose("-m", "task=bag", "sweep.until=resolved", *words))
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from harness.config.schema import SweepConfig
 from harness.hardware import load
-from harness.study import process
-from harness.study.process import BUSY_CPUS, LoadCheck, Watchdog
+from harness.study import runner as process
+from harness.study.runner import BUSY_CPUS, LoadCheck, Watchdog
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import BertConfig, BertForSequenceClassification
+from published_bert import PIECES, save_bert
 from variants import VARIANTS
 
 from harness.config import resolve
@@ -21,15 +20,6 @@ from harness.training import pretrain
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = ["pretrain=mlm", "pretrain.steps=2", "corpus.documents=30", "tokenizer.vocab_size=300", "pretrain.length=16"]
-PIECES = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    *"abcdefghijklmnopqrstuvwxyz",
-    *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -87,12 +77,7 @@ def test_pretraining_and_what_starts_from_it(compose, shared_output, tmp_path):
 
 
 def test_published_weights(compose, tmp_path):
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    shape = BertConfig(vocab_size=len(PIECES), max_position_embeddings=96, **sizes)
-    folder = tmp_path / "small-bert"
-    BertForSequenceClassification(shape).save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(PIECES))
+    folder = save_bert(tmp_path / "small-bert")
     (item,) = planned(compose, tmp_path / "out", f"model.init_from={folder}", "task.max_length=64")
     config = saved(item, tmp_path / "run")
     assert_same(execute._build(config, item.inputs).encoder, config)

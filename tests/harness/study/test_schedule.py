@@ -12,15 +12,6 @@ class Run:
     needs: "Run | None" = None
 
 
-def test_runs_come_as_planned_and_end_in_any_order():
-    runs = [Run(name) for name in "abc"]
-    order = Order(runs)
-    assert [order.take() for _ in range(4)] == [*(Next(run, again=False) for run in runs), None]
-    for run in reversed(runs):
-        order.end(run)
-    assert order.take() is None
-
-
 def test_a_run_waits_for_what_it_needs_and_keeps_its_place():
     pretraining, other, last = Run("pretraining"), Run("other"), Run("last")
     needing = Run("needing", pretraining)
@@ -28,14 +19,6 @@ def test_a_run_waits_for_what_it_needs_and_keeps_its_place():
     assert [order.take().run for _ in range(2)] == [pretraining, other]
     order.end(pretraining)
     assert [order.take().run for _ in range(2)] == [needing, last]
-
-
-def test_a_run_whose_need_has_ended_before_it_is_seen_does_not_wait():
-    pretraining = Run("pretraining")
-    needing = Run("needing", pretraining)
-    order = Order([pretraining, needing])
-    order.end(order.take().run)
-    assert order.take() == Next(needing, again=False)
 
 
 def test_runs_that_were_put_off_come_last_in_turn():

@@ -15,9 +15,10 @@ from small_study import STUDY, results
 
 from harness import processes
 from harness.config.schema import SweepConfig
-from harness.study import process, supervisor
+from harness.study import runner as process
+from harness.study import supervisor
 from harness.study.plan import plan, with_workers
-from harness.study.process import Command, LoadCheck, Outcome
+from harness.study.runner import Command, LoadCheck, Outcome
 from harness.study.schedule import End
 from harness.tracking import run_log
 from harness.tracking.run_log import State
@@ -42,7 +43,7 @@ class Run:
 def in_order(monkeypatch):
     """Runs all by this stand-in for what starts workers, so many at once."""
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")  # the load is not looked at
-    monkeypatch.setattr(supervisor.timing, "prepare", lambda planned: None)
+    monkeypatch.setattr(supervisor.timing_session, "prepare", lambda planned: None)
     monkeypatch.setattr(supervisor, "Tables", lambda planned: SimpleNamespace(end=lambda run, ran: None, close=lambda: None))
 
     def run_all(runs: list[Run], workers: int, run_to_end, **sweep) -> bool:
@@ -87,7 +88,7 @@ def test_timing_is_prepared_once_where_a_worker_is_free_before_the_end(in_order,
         began_before.append([run.title for run in planned if run.began.is_set()])
         prepared.set()
 
-    monkeypatch.setattr(supervisor.timing, "prepare", prepare)
+    monkeypatch.setattr(supervisor.timing_session, "prepare", prepare)
     assert in_order(runs, count, run_to_end)
     assert began_before == [["0", "1", "2", "3"]] * calls
 

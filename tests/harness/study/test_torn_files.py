@@ -115,16 +115,6 @@ def test_sync_names_a_corrupt_run_and_sends_the_others(study, run_harness):
         assert f"{path} is corrupt: " in done.stdout
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors", "model.json", "task.json"])
-def test_cut_weights_of_a_named_run_are_one_line(study, run_harness, name):
-    path = next((study / "torn").glob("base-*")) / "checkpoint" / name
-    Path("in.txt").write_text("a text\n")
-    path.write_bytes(path.read_bytes()[:-9])
-    done = run_harness("predict", str(path.parent.parent), "input=in.txt", "to=o.jsonl")
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert name in done.stderr
-
-
 @pytest.mark.parametrize(
     ("names", "message"),
     [

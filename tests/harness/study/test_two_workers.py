@@ -11,7 +11,7 @@ from child_processes import PATIENCE_S, wait_for, workers
 from filelock import FileLock, Timeout
 
 from harness import paths, processes
-from harness.study import process
+from harness.study import runner as process
 
 pytestmark = pytest.mark.long
 

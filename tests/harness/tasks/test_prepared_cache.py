@@ -128,24 +128,6 @@ def test_processes_side_by_side_make_one_entry(small_config):
     assert len(cache.read(small_config, keys[0]).train) == 100
 
 
-def test_failure_in_the_middle_leaves_no_entry_and_the_next_try_succeeds(small_config, monkeypatch):
-    whole = cache._write_split
-
-    def fails_on_the_second(split, folder, name):
-        if name == "validation":
-            raise RuntimeError("no room on the disk")
-        whole(split, folder, name)
-
-    monkeypatch.setattr(cache, "_write_split", fails_on_the_second)
-    with pytest.raises(RuntimeError, match="no room"):
-        cache.prepare(small_config)
-    assert entries(small_config) == []
-    monkeypatch.setattr(cache, "_write_split", whole)
-    key = cache.prepare(small_config)
-    assert entries(small_config) == [key]
-    assert len(cache.read(small_config, key).validation) == 60
-
-
 def test_labels_named_otherwise_than_the_data_set_are_refused(compose, shared_data):
     (config,) = compose("task=rte", "data=local", f"data.root={shared_data}", "task.labels=[not_entailment,entailment]")
     with pytest.raises(ValueError, match="must be the data set's own: \\['entailment', 'not_entailment'\\]"):

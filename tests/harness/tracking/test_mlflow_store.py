@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from harness import metrics, tags
-from harness.study import timing
+from harness.study import timing_session as timing
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient, MlflowException, Tracker, finished_runs
 

@@ -9,21 +9,15 @@ import pytest
 import torch
 
 from harness.checkpoints.finetuned import load_finetuned
-from harness.comparison import arms
 from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
 from harness.config.rules import refuse_impossible
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.measure import flops, memory_formula, subject
-from harness.measure.records import StepRequest
-from harness.measure.subject import step_shape
+from harness.measure import flops, subject
 from harness.models.adapt import adapt
 from harness.models.config import AdaptationConfig, EncoderConfig, Trains
 from harness.models.heads import build_classifier
-from harness.plugins.costs.step_memory import one_piece, parts
-from harness.study.identity import Identity, Inputs
-from harness.training.measured_steps import steps_of
 
 KINDS = {"all": {}, "lora": {"lora_rank": 4}, "bitfit": {}, "head": {}, "frozen": {"trains": Trains.all, "freeze_layers": 1}}
 
@@ -96,20 +90,6 @@ def test_a_model_that_multiplies_through_onednn_has_the_same_flops(trains):
     assert counts[0] == counts[1] > 0
 
 
-@pytest.mark.parametrize("averaged", [None, 0.9], ids=["last", "averaged"])
-@pytest.mark.parametrize("trains", [Trains.lora, Trains.bitfit, Trains.head], ids=lambda one: one.value)
-def test_memory_of_a_step_is_what_the_formula_says(small_config, trains, averaged):
-    small = replace(
-        small_config,
-        finetune=replace(small_config.finetune, trains=trains, ema_decay=averaged),
-        measure=replace(small_config.measure, length=16),
-    )
-    request = StepRequest(2, False)
-    measured = parts(steps_of(one_piece(small, request), Machine(small.hardware)))
-    formula = memory_formula.parts(step_shape(one_piece(small, request), 2), small.hardware, False)
-    assert (measured.gradients, measured.optimiser) == (formula.gradients, formula.optimiser)
-
-
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
@@ -138,13 +118,6 @@ def test_a_sharded_model_is_trained_whole_and_by_adamw(small_config, keys):
     hardware = replace(small_config.hardware, devices=2, sharding=DeviceSharding.full)
     with pytest.raises(InputError, match=r"set hardware\.sharding=none"):
         refuse_impossible(replace(small_config, hardware=hardware, finetune=replace(small_config.finetune, **keys)))
-
-
-def test_runs_that_set_none_of_these_keys_are_the_runs_that_they_were(small_config):
-    parameters = arms.hashed(Identity(small_config, Inputs()).parameters)
-    new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "ema_decay")
-    assert not {f"{phase}.{key}" for phase in ("finetune", "pretrain") for key in new} & {*parameters}
-    assert "finetune.decay_fraction" not in parameters
 
 
 def test_layers_that_a_model_lacks_are_refused_before_anything_runs(tell):

@@ -9,10 +9,11 @@ import in_process
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
+from numbered_words import config_on, words
 from pyarrow import parquet
 
-from harness.config.choices import CorpusSource, TaskKind
-from harness.config.schema import CorpusConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.config.choices import TaskKind
+from harness.config.schema import RunConfig, TaskConfig
 from harness.corpus import prepare
 from harness.errors import InputError
 from harness.study import plan, run_folder
@@ -165,8 +166,8 @@ def test_answers_that_are_no_label_are_refused(compose):
 
 def test_overlap_counts_items_where_one_has_several_windows(tmp_path):
     """One of two questions stands on text of the corpus, and only it has many windows."""
-    known = " ".join(f"w{number}" for number in range(60))
-    contexts = {"train": [known, known], "validation": [known, " ".join(f"w{number}" for number in range(500, 505))]}
+    known = words(0, 60)
+    contexts = {"train": [known, known], "validation": [known, words(500, 505)]}
     files = {}
     for split, given in contexts.items():
         answers = [{"text": [text.split()[0]], "answer_start": [0]} for text in given]
@@ -175,14 +176,7 @@ def test_overlap_counts_items_where_one_has_several_windows(tmp_path):
         Path(files[f"{split}_file"]).write_text("".join(json.dumps(row) + "\n" for row in rows))
     keys = {"fields": ["question", "context"], "label": "answers", "scores": ["f1"], "headline": "f1"}
     task = TaskConfig(name="made", kind=TaskKind.spans, max_length=40, stride=2, **keys, **files)
-    (tmp_path / "a.txt").write_text(known)
-    (tmp_path / "b.txt").write_text("w1 w2")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(1000))]
-    (tmp_path / "vocab.txt").write_text("\n".join(words))
-    corpus = CorpusConfig(name="own", source=CorpusSource.files, files=[str(tmp_path / "a.txt")])
-    corpus.validation_files = [str(tmp_path / "b.txt")]
-    tokenizer = TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt"))
-    config = RunConfig(task=task, corpus=corpus, tokenizer=tokenizer, output=str(tmp_path / "out"))
+    config = config_on(tmp_path, known, "w1 w2", 1000, task=task)
     inputs = Inputs(data=prepared.prepare(config), corpus=prepare.prepare(config))
     split = prepared.read(config, inputs.data).validation
     assert len(split) > len(split.items) == 2

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numbered_words import config_on, read, words
 from torch.nn import functional as F
 
 from harness import metrics
 from harness.checkpoints import native
-from harness.config.choices import CorpusSource
-from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
-from harness.corpus import prepare, sequences
+from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig
 from harness.hardware.device import Machine
 from harness.models.batch import Batch
 from harness.models.config import Body, Position
@@ -52,23 +51,13 @@ DETECTOR = {f"pretrain/{part}_{what}" for part in ("detection", "replaced") for 
 @pytest.fixture
 def made(tmp_path: Path) -> Callable:
     """An objective and its evaluation on a text of numbered words; `documents` of 50 words each are held out."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
 
     def configured(objective: ObjectiveName, documents: int, length: int, shape: ModelConfig, seed: int = 0):
-        words = [f"w{number}" for number in range(300)]
-        texts = [" ".join(words[start : start + 50]) for start in range(0, 300, 50)]
-        (tmp_path / "a.txt").write_text("\n\n".join(texts))
-        (tmp_path / "b.txt").write_text("\n\n".join(texts[:documents]))
-        files = {"files": [str(tmp_path / "a.txt")], "validation_files": [str(tmp_path / "b.txt")]}
-        config = RunConfig(
-            model=shape,
-            corpus=CorpusConfig(name="own", source=CorpusSource.files, **files),
-            tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt"), sentinels=3),
-            pretrain=PretrainConfig(objective=objective, steps=2, length=length, batch_size=3, seed=seed, probe_steps=3),
-            output=str(tmp_path / "out"),
-        )
-        corpus = sequences.read(config.output, prepare.prepare(config))
+        texts = [words(start, start + 50) for start in range(0, 300, 50)]
+        options = PretrainConfig(objective=objective, steps=2, length=length, batch_size=3, seed=seed, probe_steps=3)
+        given = ("\n\n".join(texts), "\n\n".join(texts[:documents]), 300)
+        config = config_on(tmp_path, *given, sentinels=3, model=shape, pretrain=options)
+        corpus = read(config)
         return replace(config, model=replace(shape, vocab_size=corpus.vocab_size)), corpus
 
     def make(objective: ObjectiveName, documents: int = 4, length: int = 32, shape: ModelConfig | None = None, seed: int = 0):

@@ -9,12 +9,11 @@ from types import MappingProxyType
 import in_process
 import pytest
 import torch
+from numbered_words import config_on, read, words
 from safetensors.torch import load_file
 
 from harness import paths
-from harness.config.choices import CorpusSource
-from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
-from harness.corpus import prepare, sequences
+from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig
 from harness.hardware.device import Machine
 from harness.measure.memory import Baseline
 from harness.models import config as choices
@@ -36,38 +35,28 @@ class Killed(BaseException):
 @pytest.fixture(params=[[], [ObjectiveName.clm, ObjectiveName.mlm]], ids=["mlm", "clm-mlm"])
 def pretrained(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]:
     """Runs or resumes the pretraining of this folder, which keeps both points, of phases one in each; dropout is on."""
-    for name, words in (("a.txt", 300), ("b.txt", 100)):
-        (tmp_path / name).write_text(" ".join(f"w{number}" for number in range(words)))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
-    text = {"files": [str(tmp_path / "a.txt")], "validation_files": [str(tmp_path / "b.txt")]}
     shape = ModelConfig(
-        vocab_size=len(pieces),
+        vocab_size=305,
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=LENGTH,
     )
-    config = RunConfig(
-        model=shape,
-        corpus=CorpusConfig(name="own", source=CorpusSource.files, **text),
-        tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
-        pretrain=PretrainConfig(
-            objective=ObjectiveName.mlm,
-            phases=request.param,
-            shares=[0.5, 0.5] if request.param else [],
-            tokens=8 * LENGTH * ROWS,
-            length=LENGTH,
-            batch_size=ROWS,
-            learning_rate=1e-2,
-            keep=[FIRST, SECOND],
-            checkpoint_every_s=0,
-            evaluations=1,
-        ),
-        output=str(tmp_path / "out"),
+    options = PretrainConfig(
+        objective=ObjectiveName.mlm,
+        phases=request.param,
+        shares=[0.5, 0.5] if request.param else [],
+        tokens=8 * LENGTH * ROWS,
+        length=LENGTH,
+        batch_size=ROWS,
+        learning_rate=1e-2,
+        keep=[FIRST, SECOND],
+        checkpoint_every_s=0,
+        evaluations=1,
     )
-    corpus, machine = sequences.read(config.output, prepare.prepare(config)), Machine(HardwareConfig(threads=1))
+    config = config_on(tmp_path, words(0, 300), words(0, 100), 300, model=shape, pretrain=options)
+    corpus, machine = read(config), Machine(HardwareConfig(threads=1))
 
     def run(name: str, model: Mapping[str, object] = MappingProxyType({}), **keys: object) -> Path:
         folder = tmp_path / name

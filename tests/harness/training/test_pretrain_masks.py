@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from numbered_words import config_on, read, words
 
-from harness.config.choices import CorpusSource
-from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
-from harness.corpus import prepare, sequences
+from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig
+from harness.corpus import sequences
 from harness.hardware.device import Machine
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import Objective, PretrainBatch
@@ -48,22 +48,11 @@ class Pretraining(NamedTuple):
 @pytest.fixture
 def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
     """A pretraining on a text of 300 numbered words, ready to begin."""
-    (tmp_path / "a.txt").write_text(" ".join(f"w{number}" for number in range(300)))
-    (tmp_path / "b.txt").write_text(" ".join(f"w{number}" for number in range(200)))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
-    files = {"files": [str(tmp_path / "a.txt")], "validation_files": [str(tmp_path / "b.txt")]}
 
     def make(shape: ModelConfig = SHAPE, **keys) -> Pretraining:
         keys = {"objective": ObjectiveName.mlm, "steps": 2, "length": LENGTH, "batch_size": ROWS, "probe_steps": 2} | keys
-        config = RunConfig(
-            model=shape,
-            corpus=CorpusConfig(name="own", source=CorpusSource.files, **files),
-            tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
-            pretrain=PretrainConfig(**keys),
-            output=str(tmp_path / "out"),
-        )
-        corpus, options = sequences.read(config.output, prepare.prepare(config)), config.pretrain
+        config = config_on(tmp_path, words(0, 300), words(0, 200), 300, model=shape, pretrain=PretrainConfig(**keys))
+        corpus, options = read(config), config.pretrain
         objective = build(config, corpus.vocabulary())
         text = sequences.Sequences(corpus, "train", options.length, None, config.seed)
         held_out = HeldOut(options, shape, corpus, Machine(HardwareConfig(threads=1)))

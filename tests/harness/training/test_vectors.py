@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from in_process import metrics_of
+from published_bert import save_bert
 from pyarrow import parquet
-from transformers import BertConfig, BertModel
+from transformers import BertModel
 
 from harness import load
 from harness.config.schema import HardwareConfig
@@ -35,12 +36,7 @@ PAIRS = [
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A folder as transformers saves an encoder."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
-    config = BertConfig(vocab_size=len(PIECES), max_position_embeddings=256, initializer_range=0.3, **sizes)
-    BertModel(config).save_pretrained(tmp_path / "published")
-    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
-    return tmp_path / "published"
+    return save_bert(tmp_path / "published", "BertModel", PIECES, max_position_embeddings=256, initializer_range=0.3)
 
 
 def pairs_file(folder: Path) -> Path:

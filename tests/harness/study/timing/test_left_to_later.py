@@ -33,10 +33,3 @@ def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run
     assert third.returncode == 0, third.stdout + third.stderr
     roles = [run.data.tags[tags.ROLE] for run in runs_of(output, "s") if run.info.status == "FINISHED"]
     assert sorted(roles) == [tags.ROLE_REPLICATE, tags.ROLE_RUN, tags.ROLE_RUN]
-
-
-def test_a_plan_leaves_it_out_too(run_harness, small, output):
-    shown = run_harness("plan", *small, "sweep.timing=false", f"output={output}")
-    assert shown.returncode == 0, shown.stderr
-    assert "Timing:" not in shown.stdout
-    assert "Timing:" in run_harness("plan", *small, f"output={output}").stdout

@@ -3,7 +3,6 @@
 import csv
 import html
 import io
-import json
 import re
 from pathlib import Path
 
@@ -52,21 +51,16 @@ Found = list[tuple[str, str, float]]
 class Study:
     """A finished study in a folder, seen by its users."""
 
-    def __init__(self, output: Path, name: str, folders: dict[str, Path], capsys: pytest.CaptureFixture) -> None:
-        self.uri, self.name, self.capsys = f"sqlite:///{output / 'mlflow.db'}", name, capsys
+    def __init__(self, output: Path, name: str, folders: dict[str, Path]) -> None:
+        self.uri, self.name = f"sqlite:///{output / 'mlflow.db'}", name
         self.expected = {arm: run_log.result(folder)["metrics"] for arm, folder in folders.items()}
         self.client = MlflowClient(self.uri)
         experiment = self.client.get_experiment_by_name(name).experiment_id
         every = self.client.search_runs([experiment], f"tags.role = '{tags.ROLE_RUN}'")
         self.runs = {run.data.tags[tags.ARM]: run for run in every}
 
-    def said(self, *arguments: str) -> str:
-        self.capsys.readouterr()
-        assert reports_main([*arguments, "--uri", self.uri]) in (0, 1)
-        return self.capsys.readouterr().out
-
     def report(self, folder: Path) -> dict[str, str]:
-        self.said("--study", self.name, "--out", str(folder))
+        assert reports_main(["--study", self.name, "--out", str(folder), "--uri", self.uri]) == 0
         return {path.suffix: path.read_text() for path in folder.iterdir() if path.suffix in (".md", ".html", ".csv", ".json")}
 
     def check(self, found: Found) -> set[str]:
@@ -130,12 +124,6 @@ def every_surface(study: Study, folder: Path) -> dict[str, Found]:
     found["frame"] = [
         (row["arm"], columns[name], row[name]) for _, row in frame.iterrows() for name in columns if name in frame
     ]
-    first, second = arms
-    compared = study.said("compare", *(study.runs[arm].info.run_id for arm in arms), "--format", "csv", "--all")
-    for line in csv.DictReader(io.StringIO(compared)):
-        if line["name"] in columns:
-            found.setdefault("compare", []).append((first, columns[line["name"]], float(line["a"])))
-            found["compare"].append((second, columns[line["name"]], float(line["b"])))
     for arm, run in study.runs.items():
         details = tags.unpacked(tags.METRICS, run.data.tags)
         known = {**run.data.metrics, **details}
@@ -149,8 +137,8 @@ def every_surface(study: Study, folder: Path) -> dict[str, Found]:
 
 
 @pytest.fixture
-def timed(sweep, capsys) -> Study:
-    return Study(sweep.output, "sweep", {model: sweep.folder(model) for model in ("base", "enhanced")}, capsys)
+def timed(sweep) -> Study:
+    return Study(sweep.output, "sweep", {model: sweep.folder(model) for model in ("base", "enhanced")})
 
 
 def test_every_surface_gives_the_number_of_the_session(timed, tmp_path):
@@ -161,15 +149,6 @@ def test_every_surface_gives_the_number_of_the_session(timed, tmp_path):
     for surface, found in every_surface(timed, tmp_path / "report").items():
         missing = judged - timed.check(found)
         assert not missing, f"{surface} lacks {missing}"
-    memory = timed.said("pick", "--study", "sweep", "--max-latency-ms", "1000", "--at-most", "inference/tokens_per_s=1e9")
-    picked = [line.split("  ") for line in memory.splitlines() if line.startswith(("base ", "enhanced "))]
-    latencies = {cells[0].strip(): number_of([cell for cell in cells if cell.strip()][2].strip()) for cells in picked}
-    assert timed.check([(arm, "latency", number) for arm, number in latencies.items()]) == {"inference/latency_device_ms"}
-    gated = json.loads(timed.said("gate", "--study", "sweep", "--max-slowdown", "900%", "--json"))
-    (test,) = gated["candidates"][0]["tests"]
-    assert timed.check([("base", "latency", test["before"])]) == {"inference/latency_device_ms"}
-    after = test["before"] + test["difference"]
-    assert timed.check([("enhanced", "latency", after)]) == {"inference/latency_device_ms"}
 
 
 def test_the_first_screen_and_the_note_of_the_study_have_the_reports_table(timed, tmp_path):
@@ -189,10 +168,6 @@ def check_own_clock(study: Study, folder: Path) -> None:
     lines = [line for line in csv.DictReader(io.StringIO(files[".csv"])) if line["metric"] in OWN_CLOCK]
     assert {line["metric"] for line in lines} >= {"finetune/tokens_per_s", "finetune/duration_s"}
     assert {line[column] for line in lines for column in ("change", "change_percent", "verdict", "ci_low", "p_holm")} == {""}
-    compared = study.said("compare", *(study.runs[arm].info.run_id for arm in study.expected), "--format", "csv")
-    own = [line for line in csv.DictReader(io.StringIO(compared)) if line["name"] in OWN_CLOCK]
-    assert own
-    assert {line[column] for line in own for column in ("change", "change_percent")} == {""}
     arms = list(study.expected)
     for table in (*markdown_tables(files[".md"]), *page_tables(files[".html"])):
         turned = table if table[0][1] not in arms else [list(line) for line in zip(*table, strict=True)]
@@ -205,17 +180,12 @@ def test_what_the_clock_of_one_training_says_is_no_comparison(timed, tmp_path):
     check_own_clock(timed, tmp_path / "report")
 
 
-def test_without_a_session_the_own_clock_is_named_and_nothing_is_compared(run_harness, small, store_template, tmp_path, capsys):
-    output = tmp_path / "out"
-    output.mkdir()
-    output.joinpath("mlflow.db").write_bytes(
-        (store_template / "mlflow.db").read_bytes() if store_template.is_dir() else store_template.read_bytes()
-    )
+def test_without_a_session_the_own_clock_is_named_and_nothing_is_compared(run_harness, small, output, tmp_path):
     command = ["-m", *small, "model=base,enhanced", "seed=0", "measure=none", "study=plain", f"output={output}"]
     done = run_harness(*command)
     assert done.returncode == 0, done.stderr
     folders = {model: next((output / "plain").glob(f"{model}-*")) for model in ("base", "enhanced")}
-    study = Study(output, "plain", folders, capsys)
+    study = Study(output, "plain", folders)
     for found in every_surface(study, tmp_path / "report").values():
         checked = study.check(found)
         assert not any("latency" in name or name.startswith(("train_step", "inference/device")) for name in checked)

@@ -7,8 +7,8 @@ import pytest
 from launches import finish
 
 from harness import paths
-from harness.study import timing
-from harness.study.timing import Session
+from harness.study import timing_session as timing
+from harness.study.timing_session import Session
 
 ROUNDS = ["model=base,albert", "measure.rounds=4", "measure.min_rounds=4"]
 EACH = ["albert bag", "base bag", "base bag (A/A replicate)"]

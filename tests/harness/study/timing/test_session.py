@@ -17,9 +17,9 @@ from harness.comparison import launches as reports
 from harness.comparison.verdicts import Verdict
 from harness.measure.records import Launch, Measured
 from harness.metrics import LATENCY, THROUGHPUT
-from harness.study import timing
+from harness.study import timing_session as timing
 from harness.study.plan import PlannedRun, plan
-from harness.study.timing import Session, Timed
+from harness.study.timing_session import Session, Timed
 
 
 def run(items: list[PlannedRun]) -> Session:
@@ -126,7 +126,7 @@ def test_a_session_decides_as_the_report_does(launch_of):
         logs = generator.normal([[0], [0], [shift]], scale, (3, 6))
         series = [[launch_of(at, [math.exp(log)]) for at, log in enumerate(one)] for one in logs]
         first, again, arm = (by_launch.history_of((one.round, one.values) for one in launches) for launches in series)
-        table = by_launch.Table(by_launch.LATENCY, first, again, (arm,))
+        table = reports.Table(by_launch.LATENCY, first, again, (arm,))
         both, with_reference = by_launch.merged([first, again]), by_launch.corrects(table.metric, [(first, again)])
         ratio = by_launch.compared(table.metric, both, arm, with_reference)
         verdict = reports.evidence(metrics.get("inference/latency_ms_p50"), ratio, 1e-3, looks=4).verdict()

@@ -18,7 +18,7 @@ from harness.measure import latency
 from harness.measure import timing as measuring
 from harness.measure.latency import Clocked
 from harness.measure.records import Point
-from harness.study import timing
+from harness.study import timing_session as timing
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tracking.run_log import Reader, RunLog, result

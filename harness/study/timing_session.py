@@ -39,7 +39,8 @@ from filelock import FileLock, Timeout
 
 from harness import metrics, paths, records, tags, tasks, versions
 from harness.comparison import arms, by_launch
-from harness.comparison.by_launch import History, Table
+from harness.comparison.by_launch import History
+from harness.comparison.launches import Table
 from harness.comparison.paired import MOST_PAIRS, grouped
 from harness.config.choices import Precision
 from harness.config.schema import RunConfig, flatten, to_dict

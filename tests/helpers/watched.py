@@ -21,7 +21,8 @@ def _hook(event: str, arguments: tuple) -> None:
     elif event in ACTS:
         _seen[-1].append((event, str(arguments)))
     elif event in CHANGES:
-        name, folders = os.fsdecode(arguments[0]), [one for one in arguments[1:] if isinstance(one, int) and one > 2]
+        after = arguments[2:] if event in ("os.chmod", "os.truncate") else arguments[1:]  # behind a mode or a length
+        name, folders = os.fsdecode(arguments[0]), [one for one in after if isinstance(one, int) and one > 2]
         below = os.readlink(f"/proc/self/fd/{folders[-1]}") if folders and not os.path.isabs(name) else ""
         _seen[-1].append(("write", os.path.join(below, name)))
 

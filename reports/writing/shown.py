@@ -1,0 +1,29 @@
+"""Which metrics the report shows where: `shown.yaml`."""
+
+from pathlib import Path
+
+import msgspec
+
+
+class Said(msgspec.Struct):
+    """What some metrics are."""
+
+    of: list[str]
+    text: str
+
+
+class Shown(msgspec.Struct):
+    """Lists of metrics, as the file has them."""
+
+    overview: dict[str, str]
+    overview_of_pretrainings: list[str]
+    task: list[str]
+    adaptation: list[str]
+    pretraining: list[str]
+    parts: list[str]
+    own: list[str]
+    detail: list[str]
+    said: list[Said]
+
+
+SHOWN = msgspec.yaml.decode(Path(__file__).with_name("shown.yaml").read_bytes(), type=Shown)
