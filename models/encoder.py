@@ -100,8 +100,8 @@ BODIES: dict[Body, type[Layers]] = {
 class Encoder(nn.Module):
     """Embeddings and layers."""
 
+    runs_on_meta = True  # which every operator must have shapes for
     is_foreign: ClassVar[bool] = False  # a class of another package, which gives its parameters their first values itself
-    needs_values = False  # its code reads values, so that shapes alone do not run
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

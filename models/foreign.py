@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness.errors import InputError
 from harness.models.batch import Batch, as_batch
 from harness.models.config import LARGEST_TABLE, EncoderConfig, class_of
-from harness.models.encoder import Encoder, without_values
+from harness.models.encoder import Encoder, seeded, without_values
 
 PROBED = 8
 """Tokens of the text by which an encoder's shapes are found."""
@@ -74,7 +74,13 @@ class Foreign(Encoder):
             keep_layers(self.body, config.layers_kept)
         takes = inspect.signature(self.body.forward).parameters
         self._takes, self._needs_mask = {*takes}, "attention_mask" in takes and takes["attention_mask"].default is not None
-        self._order = self._called()
+        self._runs_on_meta: bool | None = True if next(self.parameters()).is_meta else None
+        try:
+            self._order = self._called()
+        except Exception:  # whatever an operator without shapes raises
+            if not next(self.parameters()).is_meta:
+                raise
+            self._runs_on_meta, self._order = False, [*range(len(self._blocks()))]
         self._counted: dict[int, int] = {}
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
@@ -121,6 +127,14 @@ class Foreign(Encoder):
         return states
 
     @property
+    def runs_on_meta(self) -> bool:  # type: ignore[override]
+        """Whether every operator has shapes alone; found out where it is first asked."""
+        if self._runs_on_meta is None:
+            with without_values():
+                self._runs_on_meta = Foreign(self.config).runs_on_meta
+        return self._runs_on_meta
+
+    @property
     def token_embedding(self) -> nn.Embedding | None:
         """The table of pieces; None where there is none."""
         if isinstance(table := _table(self.body), nn.Embedding):
@@ -156,7 +170,7 @@ class Foreign(Encoder):
         return [(part,) for part in parts if not any(isinstance(one, nn.Embedding) for one in part.modules())]
 
     def _called(self) -> list[int]:
-        """Places of the layers in the order in which a pass calls them; where shapes alone do not run, each once."""
+        """Places of the layers in the order in which a pass calls them; each once where it calls their forward itself."""
         order: list[int] = []
         hooks = [
             block[0].register_forward_hook(lambda *_, place=place: order.append(place))
@@ -166,22 +180,16 @@ class Foreign(Encoder):
         try:
             with torch.no_grad():
                 self.eval()(_probe(self))
-        except Exception:  # whatever the code of another package raises
-            if not next(self.parameters()).is_meta:
-                raise
-            self.needs_values = True
         finally:
             self.train(was_training)
             for hook in hooks:
                 hook.remove()
-        return order or list(range(len(self._blocks())))  # of a class that calls their forward itself
+        return order or list(range(len(self._blocks())))
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, counted from its operators: there is no formula."""
         if length not in self._counted:
-            with without_values():
-                shapes = Foreign(self.config).eval()
-            if shapes.needs_values:
+            with without_values() if self.runs_on_meta else seeded(0):
                 shapes = Foreign(self.config).eval()
             with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
                 shapes(_probe(shapes, length))
@@ -268,11 +276,12 @@ def with_shape(config: EncoderConfig) -> EncoderConfig:
     said = f"model.encoder={config.encoder}"
     try:
         with without_values():
-            encoder = Foreign(config).eval()
-        if encoder.needs_values:
-            encoder = Foreign(config).eval()
+            encoder = Foreign(config)
+        if not encoder.runs_on_meta:
+            with seeded(0):
+                encoder = Foreign(config)
         with torch.no_grad():
-            hidden = encoder(_probe(encoder))
+            hidden = encoder.eval()(_probe(encoder))
         layers = len(encoder.layers.execution_order())
     except InputError:
         raise

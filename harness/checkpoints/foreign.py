@@ -142,6 +142,7 @@ def _encoder_part(model: Any, config: Any) -> nn.Module:
     part = model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
     for module in [one for one in part.modules() if isinstance(getattr(one, "pooler", None), nn.Module)]:
         module.pooler = nn.Identity()
+    part.warn_if_padding_and_no_attention_mask = _nothing  # it reads values, which waits for the device
     types = getattr(_text(config), "type_vocab_size", None)
     part.takes_segments = isinstance(types, int) and types > 1
     masked = _library().models.auto.modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -190,6 +191,10 @@ def _masked_head(config: Any, part: Any) -> MaskedHead:
     with _quiet():
         model = _library().AutoModelForMaskedLM.from_config(config, dtype=torch.float32)
     return MaskedHead(model, part.get_input_embeddings())
+
+
+def _nothing(*_: Any) -> None:
+    """In place of a warning."""
 
 
 def _longest(part: nn.Module, config: Any) -> int | None:

@@ -1,5 +1,6 @@
 """Fine-tuning on a task, and the selection of the best epoch."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -271,11 +272,11 @@ class BestCheckpoint:
         self.run_log.value("finetune/best_epoch", self.best.step / self.steps_per_epoch)
 
 
-def costs(position: Position) -> dict[str, float]:
-    """Metric name -> cost of training so far, without evaluation."""
+def costs(position: Position) -> dict[str, float | None]:
+    """Metric name -> cost of training so far, without evaluation; None where it is unknown."""
     return {
         "finetune/tokens": position.tokens,
-        "finetune/flops": position.flops,
+        "finetune/flops": None if math.isnan(position.flops) else position.flops,
         "finetune/duration_s": position.seconds,
     }
 

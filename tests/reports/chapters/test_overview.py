@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyarrow import parquet
-from texts import md, parts
+from texts import md, parts, rows
 
 from harness import paths, tags
 from harness.comparison.compare import Comparison, compare
@@ -61,12 +61,6 @@ def paragraphs(comparison: Comparison) -> list[str]:
 @pytest.fixture
 def no_study_is_small(monkeypatch):
     monkeypatch.setattr("harness.comparison.compare.SMALL_RUNS", 0)
-
-
-def rows(table: str) -> dict[str, list[str]]:
-    """First cell of a row -> the others."""
-    lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()]
-    return {line[0]: line[1:] for line in lines}
 
 
 def test_one_row_an_arm_with_change_and_verdict_over_all_tasks(result):

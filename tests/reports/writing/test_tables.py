@@ -1,7 +1,7 @@
 """The tables that people read."""
 
 import pytest
-from texts import md
+from texts import line, md
 
 from harness.comparison.compare import compare
 from harness.reports.chapters import appendix
@@ -9,13 +9,6 @@ from harness.reports.reading.study import Study
 from harness.reports.writing import section_text, tables
 
 LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"
-
-
-def line(table: str, label: str) -> list[str]:
-    """The texts of the row that begins with `label`."""
-    return next(
-        [text.strip() for text in row.strip("| ").split(" | ")] for row in table.splitlines() if row.startswith(f"| {label} |")
-    )
 
 
 def test_arrow_judges_by_direction_not_by_sign(make_run):
