@@ -93,6 +93,7 @@ class Shape:
     head: type[Classifier] = SequenceClassifier
     adaptation: AdaptationConfig = field(default_factory=AdaptationConfig)
     averaged: bool = False  # the optimiser keeps a moving average of each trained parameter
+    group: int = 1  # texts of an item, which has one label
 
     @property
     def tokens(self) -> int:
