@@ -96,7 +96,8 @@ def _infer(model: nn.Module, subject: Subject) -> None:
 def _flops(subject: Subject, *_: object) -> flops.ModelFlops:
     """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
-    return flops.ModelFlops(flops.counted(replace(shape, batch_size=1), backward=False), flops.counted(shape, backward=True))
+    counts = [flops.counted_or_none(one, back) for one, back in ((replace(shape, batch_size=1), False), (shape, True))]
+    return flops.ModelFlops(*counts)
 
 
 INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
