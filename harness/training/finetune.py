@@ -82,7 +82,7 @@ def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: 
 
 def flops_of_answers(teacher: Classifier, train: Split, batch_size: int) -> int:
     """FLOPs of the teacher's pass over all training rows."""
-    shapes = [(len(rows), int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
+    shapes = [(len(rows) * train.group, int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
     return sum(flops.of_model(teacher, *shape) for shape in shapes)
 
 
@@ -292,8 +292,8 @@ def rates(position: Position) -> dict[str, float]:
 
 
 def rows_of(batch: Batch) -> int:
-    """Sequences of a batch."""
-    return len(batch.input_ids)
+    """Items of a batch."""
+    return batch.items
 
 
 def step_of(
