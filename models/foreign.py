@@ -74,7 +74,7 @@ class Foreign(Encoder):
             keep_layers(self.body, config.layers_kept)
         takes = inspect.signature(self.body.forward).parameters
         self._takes, self._needs_mask = {*takes}, "attention_mask" in takes and takes["attention_mask"].default is not None
-        self._runs_on_meta: bool | None = True if next(self.parameters()).is_meta else None
+        self._runs_on_meta: bool | None = None
         try:
             self._order = self._called()
         except Exception:  # whatever an operator without shapes raises
@@ -129,7 +129,14 @@ class Foreign(Encoder):
     @property
     def runs_on_meta(self) -> bool:  # type: ignore[override]
         """Whether every operator has shapes alone; found out where it is first asked."""
-        if self._runs_on_meta is None:
+        if self._runs_on_meta is None and next(self.parameters()).is_meta:
+            was_training = self.training
+            self._runs_on_meta = False
+            with contextlib.suppress(Exception):  # whatever an operator without shapes raises, in training alone
+                self.train()(_probe(self))
+                self._runs_on_meta = True
+            self.train(was_training)
+        elif self._runs_on_meta is None:
             with without_values():
                 self._runs_on_meta = Foreign(self.config).runs_on_meta
         return self._runs_on_meta
