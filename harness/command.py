@@ -65,7 +65,9 @@ def exit_code(
         _print([f"{label}: ", "\n  ".join(on_one_line(" ".join(line.split()), LONGEST_LINE) for line in several), "\n"])
         return 2
     except BrokenPipeError:
-        if not _is_unread():  # a pipe to another process
+        poll = select.poll()
+        poll.register(sys.stdout, 0)
+        if not any(event & select.POLLERR for _, event in poll.poll(0)):  # somebody can read it: a pipe to another process
             raise
         with open(os.devnull, "w") as sink:
             os.dup2(sink.fileno(), sys.stdout.fileno())  # Python writes what is left at its exit
@@ -154,13 +156,6 @@ def ended_in_order() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-
-
-def _is_unread() -> bool:
-    """Whether nobody can read standard output any more."""
-    poll = select.poll()
-    poll.register(sys.stdout, 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def leave_out_working_directory() -> None:

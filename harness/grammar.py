@@ -151,6 +151,13 @@ class Option:
             return self.name
         return "--" + self.name.replace("_", "-") if self.type is bool else f"{self.name}="
 
+    @property
+    def with_default(self) -> str:
+        """The meaning with the default, where it has one."""
+        default = self.default if isinstance(self.default, tuple) else (self.default,)
+        texts = [f"{one:g}" if isinstance(one, float) else str(one) for one in default if one not in (MISSING, None)]
+        return f"{self.meaning} ({','.join(texts)})" if texts else self.meaning
+
 
 class Grammar:
     """Keys and words of one command by name, from the fields of its options."""
@@ -235,7 +242,7 @@ def page(options: type, call: str) -> str:
     described, _, below = (options.__doc__ or "").partition("\n\n")
     words = [name if option.default is MISSING else f"[{name}]" for name, option in grammar.words.items()]
     every = {option.written: option for option in (*grammar.words.values(), *grammar.keys.values())}
-    keys = {name: _meaning(option) for name, option in every.items() if not name.startswith("-")}
+    keys = {name: option.with_default for name, option in every.items() if not name.startswith("-")}
     switches = {name: option.meaning for name, option in every.items() if name.startswith("-")}
     if issubclass(options, Composed) and not options.groups:
         switches["-m"] = "a sweep: every combination of values with commas between them"
@@ -268,13 +275,6 @@ def _single(option: Option, name: str, text: str) -> Any:
     if text not in metadata.get("choices", (text,)):
         raise unknown(metadata.get("called", name), text, metadata["choices"], name)
     return option.type(text)
-
-
-def _meaning(option: Option) -> str:
-    """The meaning with the default, where it has one."""
-    default = option.default if isinstance(option.default, tuple) else (option.default,)
-    texts = [f"{one:g}" if isinstance(one, float) else str(one) for one in default if one not in (MISSING, None)]
-    return f"{option.meaning} ({','.join(texts)})" if texts else option.meaning
 
 
 def listed(title: str, lines: Mapping[str, str]) -> str:

@@ -21,6 +21,12 @@ class Batch:
     answers: Tensor | None = None  # (B, C) or (B, T, C) logits of a teacher
     queries: Tensor | None = None  # (B, T) bool, True where the learned query vector replaces the token
     second: "Batch | None" = None  # the other text of each pair
+    group: int = 1  # texts of an item, one after the other, of which its label, in (B / group,), chooses one
+
+    @property
+    def items(self) -> int:
+        """Number of items, which have a label each."""
+        return len(self.input_ids) // self.group
 
     @property
     def sides(self) -> "list[Batch]":
@@ -32,8 +38,16 @@ class Batch:
         return replace(self, **{name: value.to(device) for name, value in self._tensors()})
 
     def part(self, rows: slice) -> "Batch":
-        """Some of the texts, padded as they are; `tokens` stays that of all."""
-        return replace(self, **{name: value.part(rows) if name == "second" else value[rows] for name, value in self._tensors()})
+        """Some of the items, their texts padded as they are; `tokens` stays that of all."""
+        texts = rows if self.group == 1 else slice(rows.start * self.group, rows.stop * self.group)
+        of_items = ("labels", "answers")
+        return replace(
+            self,
+            **{
+                name: value.part(rows) if name == "second" else value[rows if name in of_items else texts]
+                for name, value in self._tensors()
+            },
+        )
 
     def _tensors(self) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in vars(self).items() if isinstance(value, Tensor | Batch)]

@@ -100,6 +100,7 @@ BODIES: dict[Body, type[Layers]] = {
 class Encoder(nn.Module):
     """Embeddings and layers."""
 
+    runs_on_meta = True  # which every operator must have shapes for
     is_foreign: ClassVar[bool] = False  # a class of another package, which gives its parameters their first values itself
 
     def __init__(self, config: EncoderConfig) -> None:

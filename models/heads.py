@@ -269,6 +269,18 @@ class SequenceClassifier(_WithOutput):
         return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
 
+class ChoiceClassifier(SequenceClassifier):
+    """A score for each text by one linear output: (B / group, group) logits over the texts of an item."""
+
+    def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """(B, T, D) of the last layer -> (B / group, group)."""
+        return super().of_hidden(hidden, batch).view(-1, batch.group)
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy in nats over the texts of an item, mean over the items."""
+        return F.cross_entropy(logits.float(), labels)
+
+
 class TokenClassifier(_WithOutput):
     """Encoder and one linear output on every token: (B, T, C) logits; start and end of a span are `span_loss`'s."""
 

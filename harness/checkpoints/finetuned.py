@@ -14,7 +14,7 @@ from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build, by_words
 from harness.errors import InputError, unknown
 from harness.models.config import EncoderConfig
-from harness.models.heads import Classifier, SequenceClassifier, TextVectors, TokenClassifier
+from harness.models.heads import ChoiceClassifier, Classifier, SequenceClassifier, TextVectors, TokenClassifier
 from harness.paths import whole
 
 TASK = "task.json"
@@ -99,7 +99,7 @@ def load_finetuned(folder: Path) -> tuple[Classifier, TaskFacts, Path]:
     state, shape = native.read(folder)
     if facts.num_outputs * shape.hidden_size > native.MOST_MORE * sum(map(Tensor.numel, state.values())) + native.FEWEST:
         raise InputError(f"{folder / TASK}: num_outputs={facts.num_outputs:,} does not fit {native.WEIGHTS}")
-    heads = {head.__name__: head for head in (SequenceClassifier, TokenClassifier, TextVectors)}
+    heads = {head.__name__: head for head in (SequenceClassifier, ChoiceClassifier, TokenClassifier, TextVectors)}
     if facts.head not in heads:
         raise InputError(f"{folder / TASK}: head={facts.head!r} is none of {', '.join(heads)}")
     with native.naming(f"{folder / native.WEIGHTS} does not fit {TASK}"):

@@ -78,6 +78,7 @@ class TaskKind(Enum):
     regression = "regression"
     tokens = "tokens"  # a class for every word
     spans = "spans"  # start and end of the answer to a question in the text
+    multiple_choice = "multiple_choice"  # which of several endings a text has
     minimal_pairs = "minimal_pairs"  # which of two sentences is likelier to a language model, without fine-tuning
     multilabel = "multilabel"  # any number of classes for a text
     similarity = "similarity"  # how alike two texts are, by the cosine of their vectors, without fine-tuning

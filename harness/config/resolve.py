@@ -56,6 +56,7 @@ OWN = "own"
 
 SCORES = {
     TaskKind.classification: ["accuracy"],
+    TaskKind.multiple_choice: ["accuracy"],
     TaskKind.multilabel: ["f1_micro", "f1_macro", "accuracy"],
     TaskKind.regression: ["pearson", "spearman"],
     TaskKind.tokens: ["entity_f1", "entity_precision", "entity_recall"],

@@ -207,7 +207,7 @@ def refuse_class_weights(config: RunConfig) -> None:
     if weights is None:
         return
     said = f"finetune.class_weights={weights}"
-    if task.kind in (TaskKind.regression, TaskKind.spans, TaskKind.retrieval):
+    if task.kind in (TaskKind.regression, TaskKind.spans, TaskKind.retrieval, TaskKind.multiple_choice):
         raise InputError(f"{said}: task {task.name!r} of kind {task.kind.value} has no classes: leave it out")
     if weights == BALANCED:
         return

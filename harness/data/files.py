@@ -81,6 +81,15 @@ def rows(
         yield from (_json_lines if kind == ".jsonl" else _json)(lines, where, key, mistakes)
 
 
+def inner(value: Any, names: list[str]) -> Any:
+    """What a dotted name reaches in a value, in each element of a list; None where there is nothing."""
+    if not names or value is None:
+        return value
+    if isinstance(value, list):
+        return [inner(element, names) for element in value]
+    return inner(value.get(names[0]), names[1:]) if isinstance(value, dict) else None
+
+
 def torn_parquet(place: Path) -> Path | None:
     """The first parquet file in this folder, or this file, that cannot be read; read in batches to bound memory."""
     for path in [place] if place.is_file() else sorted(place.rglob("*.parquet")):

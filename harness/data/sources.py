@@ -204,15 +204,6 @@ def _wanted(task: TaskConfig) -> own_files.Wanted:
     )
 
 
-def _inner(value: Any, names: list[str]) -> Any:
-    """What a dotted name reaches in a value, in each element of a list; None where there is nothing."""
-    if not names or value is None:
-        return value
-    if isinstance(value, list):
-        return [_inner(element, names) for element in value]
-    return _inner(value.get(names[0]), names[1:]) if isinstance(value, dict) else None
-
-
 def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
     """The parts of a split from files of the user; InputError with all of their rows that are wrong."""
     task, mistakes, whole = config.task, Mistakes(), {}
@@ -254,7 +245,7 @@ def _joined(parts: list[Loaded], task: TaskConfig) -> Loaded:
             and "+" not in name
             and any(isinstance(value, list | dict) for value in columns.get(outer, ()))
         ):
-            columns[name] = [_inner(value, inner) for value in columns[outer]]
+            columns[name] = [own_files.inner(value, inner) for value in columns[outer]]
     known = [part.lines for part in parts if part.lines is not None]
     lines = [line for part in known for line in part] if len(known) == len(parts) else None
     return replace(first, columns=columns, lines=lines, count=sum(part.count for part in parts))

@@ -6,6 +6,7 @@ python -m harness.hardware.peak_flops JSON     measures the products of both ari
 """
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -87,6 +88,8 @@ def utilisation(
     `known`: what an earlier run has measured. If it stays above 1, the share is None and a line is printed.
     """
     peak = known or measure()
+    if math.isnan(flops):  # unknown
+        return peak, None
     if flops / seconds > peak:
         peak = max(peak, measure())
     try:

@@ -8,6 +8,7 @@ not know counts by a formula that the module of the class registers (`torch.util
 import contextlib
 import copy
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,8 @@ from harness.models.adapt import adapt
 from harness.models.config import AdaptationConfig, EncoderConfig, Trains
 from harness.models.decoder import CrossAttentionBlock
 from harness.models.encoder import set_activation_checkpointing
-from harness.models.heads import Classifier, SequenceClassifier, on_meta
+from harness.models.foreign import PROBED
+from harness.models.heads import Classifier, SequenceClassifier, build_classifier, on_meta
 from harness.models.layers import AttentionBlock
 from harness.models.objectives.base import Objective, PretrainBatch
 
@@ -64,13 +66,17 @@ class _Operators(TorchDispatchMode):
         return operator(*args, **(kwargs or {}))
 
 
+class UnknownFlopsError(InputError):
+    """An operator that may multiply has no formula."""
+
+
 @contextlib.contextmanager
 def counting() -> Iterator[FlopCounterMode]:
-    """Counts what runs within; InputError at its end if an operator that may multiply has no formula."""
+    """Counts what runs within; UnknownFlopsError at its end if an operator that may multiply has no formula."""
     with sdpa_kernel(SDPBackend.MATH), _Operators() as operators, FlopCounterMode(display=False) as counter:
         yield counter
     if operators.unstated:
-        raise InputError(
+        raise UnknownFlopsError(
             f"the FLOPs of {', '.join(operators.unstated)} are unknown: expected a formula, registered by "
             "torch.utils.flop_counter.register_flop_formula in the module of the class that calls it (docs/method.md, FLOPs)"
         )
@@ -87,6 +93,7 @@ class Shape:
     head: type[Classifier] = SequenceClassifier
     adaptation: AdaptationConfig = field(default_factory=AdaptationConfig)
     averaged: bool = False  # the optimiser keeps a moving average of each trained parameter
+    group: int = 1  # texts of an item, which has one label
 
     @property
     def tokens(self) -> int:
@@ -94,11 +101,14 @@ class Shape:
         return self.batch_size * self.length
 
     def model(self) -> Classifier:
-        """The model without values, all of whose parameters are trained."""
-        return on_meta(self.config, self.num_outputs, self.head)
+        """The model without values, all of whose parameters are trained; with values where it does not run without them."""
+        model = on_meta(self.config, self.num_outputs, self.head)
+        if model.encoder.runs_on_meta:
+            return model
+        return build_classifier(self.config, self.num_outputs, 0, self.head)
 
     def adapted(self) -> Classifier:
-        """The model without values, with what the adaptation adds and freezes."""
+        """The model as `model`, with what the adaptation adds and freezes."""
         model = self.model()
         adapt(model, self.adaptation)
         return model
@@ -116,14 +126,25 @@ def counted(shape: Shape, backward: bool) -> int:
     return counter.get_total_flops()
 
 
-def _ids(batch_size: int, length: int) -> Tensor:
-    return torch.zeros(batch_size, length, dtype=torch.int64, device="meta")
+def counted_or_none(shape: Shape, backward: bool) -> int | None:
+    """As `counted`; of an encoder of another package None, and a line, where an operator has no formula."""
+    try:
+        return counted(shape, backward)
+    except UnknownFlopsError as error:
+        if shape.config.encoder is None:
+            raise
+        print(f"left out: {error}", flush=True)
+        return None
+
+
+def _ids(model: Classifier, batch_size: int, length: int) -> Tensor:
+    return torch.zeros(batch_size, length, dtype=torch.int64, device=next(model.parameters()).device)
 
 
 def _of_step(model: Classifier, batch_size: int, length: int) -> int:
-    """Counted FLOPs of forward and backward of a model on the meta device."""
+    """Counted FLOPs of forward and backward of a model."""
     with counting() as counter:
-        model(_ids(batch_size, length)).sum().backward()
+        model(_ids(model, batch_size, length)).sum().backward()
     return counter.get_total_flops()
 
 
@@ -131,7 +152,7 @@ def _run(shape: Shape, backward: bool) -> tuple[Classifier, FlopCounterMode]:
     """The model after its passes, and what was counted; RuntimeError as `counted`."""
     model = shape.model().train(backward)
     with counting() as counter, torch.set_grad_enabled(backward):
-        logits = model(_ids(shape.batch_size, shape.length))
+        logits = model(_ids(model, shape.batch_size, shape.length))
         _refuse_unseen_layers(model, counter)
         if backward:
             logits.sum().backward()
@@ -167,16 +188,16 @@ def _refuse_disagreement(count: int, expected: int, name: str, has_head: bool = 
 
 @dataclass(frozen=True)
 class ModelFlops:
-    """FLOPs of one text forward, and of a training step over one batch."""
+    """FLOPs of one text forward, and of a training step over one batch; None where they are unknown."""
 
-    forward: int
-    train_step: int
+    forward: int | None
+    train_step: int | None
 
 
 def by_length(shape: Shape, lengths: Sequence[int]) -> dict[int, ModelFlops]:
     """Length -> FLOPs over one text; ValueError for a text too long for the model, RuntimeError as `counted`."""
     shapes = {length: replace(shape, batch_size=1, length=length) for length in lengths}
-    return {length: ModelFlops(counted(one, False), counted(one, True)) for length, one in shapes.items()}
+    return {length: ModelFlops(counted_or_none(one, False), counted_or_none(one, True)) for length, one in shapes.items()}
 
 
 def _refuse_unseen_layers(model: Classifier, counter: FlopCounterMode) -> None:
@@ -232,20 +253,27 @@ def of_model(model: Classifier, batch_size: int, length: int, backward: bool = F
     return 3 * forward - constant if backward else forward
 
 
-def of_training(model: Classifier, teacher: Classifier | None = None) -> Callable[[int, int], int]:
+def of_training(model: Classifier, teacher: Classifier | None = None) -> Callable[[int, int], float]:
     """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else.
 
     By the formula, of an encoder of another package counted. Where a part of the parameters is trained, times the share of it
     that is counted at powers of two, and straight between them. Those of a teacher's forward pass are added.
 
-    InputError for an operator without a formula.
+    An operator without a formula is an InputError; of an encoder of another package all counts are nan then.
     """
-    with counting(), torch.no_grad():
-        on_meta(model.encoder.config, 1, type(model))(_ids(1, 2))
+    try:
+        with counting(), torch.no_grad():
+            shapes = Shape(model.encoder.config, 1, 1, 1, type(model)).model().eval()
+            shapes(_ids(shapes, 1, PROBED))
+    except UnknownFlopsError:
+        if not model.encoder.is_foreign:
+            raise
+        return lambda texts, length: math.nan
     taught = [] if teacher is None else [teacher]
     is_whole, is_foreign = all(parameter.requires_grad for parameter in model.parameters()), model.encoder.is_foreign
-    without_data = {id(one): nn.Parameter(one.detach().to("meta"), one.requires_grad) for one in model.parameters()}
-    partly = model if is_whole and not is_foreign else copy.deepcopy(model, without_data).to("meta").train()
+    device = "meta" if model.encoder.runs_on_meta else "cpu"
+    without_data = {id(one): nn.Parameter(one.detach().to(device), one.requires_grad) for one in model.parameters()}
+    partly = model if is_whole and not is_foreign else copy.deepcopy(model, without_data).to(device).train()
 
     @functools.cache
     def share(length: int) -> float:

@@ -96,9 +96,9 @@ def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
 def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | None:
     with torch.device("meta"), _AttentionOfCPU():
         ids = torch.zeros(shape.batch_size, shape.length, dtype=torch.int64)
-        of_tokens, of_numbers = model.pooler is None, shape.num_outputs == 1
-        labels = torch.zeros(ids.shape[: 1 + of_tokens], dtype=torch.float32 if of_numbers else torch.int64)
-        batch = Batch(input_ids=ids, tokens=shape.tokens)
+        of_tokens, of_numbers = model.pooler is None, shape.num_outputs == 1 and shape.group == 1
+        labels = torch.zeros(ids.shape[: 1 + of_tokens], dtype=torch.float32 if of_numbers else torch.int64)[:: shape.group]
+        batch = Batch(input_ids=ids, tokens=shape.tokens, group=shape.group)
         set_activation_checkpointing(model, checkpointing)
         saved = Saved([*model.parameters(), ids, labels])
         model.train()

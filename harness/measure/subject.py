@@ -38,6 +38,11 @@ def outputs_of(task: TaskConfig) -> int:
     return tasks.num_outputs(task) or OUTPUTS
 
 
+def group_of(task: TaskConfig) -> int:
+    """Texts of an item: the endings of a multiple choice."""
+    return len(task.labels) if task.kind is TaskKind.multiple_choice else 1
+
+
 def shapes(model: EncoderConfig, task: TaskConfig) -> Classifier:
     """The variant with the head of the task, without values."""
     return on_meta(model, outputs_of(task), tasks.kind_of(task).head())
@@ -62,9 +67,9 @@ def texts(vocab_size: int, length: int, machine: Machine, batch_size: int = 1) -
 
 def labelled_texts(config: RunConfig, batch_size: int, machine: Machine) -> Batch:
     """Texts of random ids of measure.length with random labels, in the shape that the task is trained on."""
-    stream = torch.Generator().manual_seed(0)
-    batch = _texts(config.model.vocab_size, present(config.measure.length), batch_size, stream)
-    batch.labels = _labels(config.task, batch.input_ids, stream)
+    stream, group = torch.Generator().manual_seed(0), group_of(config.task)
+    batch = _texts(config.model.vocab_size, present(config.measure.length), batch_size * group, stream)
+    batch.group, batch.labels = group, _labels(config.task, batch.input_ids, stream)
     return batch.to(machine.device)
 
 
@@ -80,6 +85,7 @@ def _labels(task: TaskConfig, ids: Tensor, stream: torch.Generator) -> Tensor:
     if task.kind is TaskKind.multilabel:
         return torch.randint(0, 2, (B, outputs), generator=stream).float()
     ends = {TaskKind.classification: ((B,), outputs), TaskKind.tokens: ((B, T), outputs), TaskKind.spans: ((B, 2), T)}
+    ends |= {TaskKind.multiple_choice: ((B // group_of(task),), group_of(task))}
     shape, below = ends[task.kind]
     return torch.randint(0, below, shape, generator=stream)
 
@@ -94,9 +100,8 @@ def sample_batches(validation: Split, pad_token_id: int, measure: MeasureConfig,
 def step_shape(config: RunConfig, batch_size: int) -> Shape:
     """The classifier of the task and its batch of measure.length tokens, as counts of FLOPs and memory take them."""
     head, averaged = tasks.kind_of(config.task).head(), config.finetune.ema_decay is not None
-    return Shape(
-        config.model, outputs_of(config.task), batch_size, present(config.measure.length), head, config.finetune, averaged
-    )
+    group, length = group_of(config.task), present(config.measure.length)
+    return Shape(config.model, outputs_of(config.task), batch_size * group, length, head, config.finetune, averaged, group)
 
 
 @dataclass(frozen=True)

@@ -156,12 +156,23 @@ def start(module: str, arguments: list[str], threads: int, log: TextIO, passive:
     if worker is not None:
         return worker
     return subprocess.Popen(
-        _python("harness.processes.new_worker", [str(os.getpid()), module, *arguments]),
+        new_worker(module, arguments),
         env=_environment(threads, passive),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
     )
+
+
+def new_worker(module: str, arguments: list[str]) -> list[str]:
+    """The command that runs a module in a new process, which ends with this one."""
+    return _python("harness.processes.new_worker", [str(os.getpid()), module, *arguments])
+
+
+def importable() -> dict[str, str]:
+    """The variable by which a new process finds this package, wherever it is called."""
+    root = str(Path(__file__).resolve().parents[2])
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
 
 
 def _python(module: str, arguments: list[str]) -> list[str]:
@@ -170,19 +181,19 @@ def _python(module: str, arguments: list[str]) -> list[str]:
 
 def _environment(threads: int, passive: bool) -> dict[str, str]:
     """One thread for numpy's matrix library, and none for the memory of pyarrow, which would start when they are imported."""
-    root, count = str(Path(__file__).resolve().parents[2]), str(threads)
+    count = str(threads)
     waiting = {"OMP_WAIT_POLICY": "PASSIVE"} if passive else {}
     inherited = {name: value for name, value in os.environ.items() if name not in SECRET}
     return (
         waiting
         | inherited
+        | importable()
         | {
             "OMP_NUM_THREADS": count,
             "MKL_NUM_THREADS": count,
             "OPENBLAS_NUM_THREADS": "1",
             "JE_ARROW_MALLOC_CONF": "background_thread:false",
             "TOKENIZERS_PARALLELISM": "false",
-            "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")])),
         }
     )
 

@@ -137,13 +137,13 @@ def measure_inference(
     if settings.enabled:
         _write_memory("inference", peak, present(file_bytes) if settings.is_served else size.weights_bytes(model), run_log)
         shape = step_shape(config, config.finetune.batch_size)
-        forward = flops.counted(replace(shape, batch_size=1), backward=False)
+        forward = flops.counted_or_none(replace(shape, batch_size=1), backward=False)
         run_log.value("model/flops_forward", forward)
         if not settings.is_served:
             moved = bytes_moved.moved_forward(model, measured.text(present(settings.length)), machine)
             run_log.values({"model/bytes_forward": moved.total, "model/operators_forward": moved.operators})
-            run_log.value("model/arithmetic_intensity", forward / moved.total)
-        run_log.value("model/flops_train_step", flops.counted(shape, backward=True))
+            run_log.value("model/arithmetic_intensity", forward and forward / moved.total)
+        run_log.value("model/flops_train_step", forward and flops.counted_or_none(shape, backward=True))
         _write_lengths(config, shape, run_log)
     return model
 
@@ -208,8 +208,9 @@ def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
 def _write_lengths(config: RunConfig, shape: flops.Shape, run_log: RunLog) -> None:
     lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
     for length, counts in flops.by_length(shape, lengths).items():
-        run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
-        run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
+        for name, count in {"flops_forward": counts.forward, "flops_train_step": counts.train_step}.items():
+            if count is not None:
+                run_log.sample(f"scaling/{name}", length, count, now_ms())
 
 
 def train_and_evaluate(

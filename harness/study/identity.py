@@ -171,18 +171,26 @@ class Identity:
         study = paths.PRETRAINED if self.inputs.is_pretraining else config.study
         return paths.run_folder(config.output, study, paths.run_name(names, self.fingerprint))
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The tags by which people tell it from others of its study."""
+        config = self.config
+        of_pretraining = {tags.PRETRAIN_SEED: str(config.pretrain.seed)} if is_pretrained(config) else {}
+        return of_pretraining | {
+            tags.ARM: config.label,
+            tags.SCALE: config.scale_name,
+            tags.TASK: self.task,
+            tags.SEED: str(self.seed),
+        }
+
     def described(self, lifted: list[str]) -> dict[str, Any]:
         """Tags and parameters of the run in MLflow; `lifted`: facts that belong to its arm."""
         config, git = self.config, machine.git_state()
-        named = {
+        named = self.names | {
             tags.ROLE: tags.ROLE_RUN,
             tags.STUDY: config.study,
-            tags.ARM: config.label,
             tags.MODEL: config.model_name,
-            tags.SCALE: config.scale_name,
             tags.ENHANCEMENTS: ",".join(sorted(config.enhancements)),
-            tags.TASK: self.task,
-            tags.SEED: str(self.seed),
             tags.CONDITIONS: arms.short_hash(arms.conditions(self.facts, lifted)),
             tags.LIFTED: json.dumps(lifted),
             tags.FINGERPRINT: self.fingerprint,
@@ -190,8 +198,6 @@ class Identity:
             "git_dirty": str(git["git_dirty"]).lower(),
             "hardware": machine.description(config.hardware),
         }
-        if is_pretrained(config):
-            named[tags.PRETRAIN_SEED] = str(config.pretrain.seed)
         if self.inputs.is_pretraining:
             named[tags.RECIPE] = self.recipe
         else:

@@ -58,7 +58,7 @@ def start_ranks(folder: Path, devices: int) -> None:
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # its reports are of many lines
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a machine whose name has no address has this one
     quieten()
-    command = ["-P", "-m", "harness.processes.new_worker", str(os.getpid()), RANK, str(folder)]
+    program, *command = processes.new_worker(RANK, [str(folder)])
     with tempfile.TemporaryDirectory(prefix="harness-ranks-") as errors:
         config = LaunchConfig(
             min_nodes=1,
@@ -73,7 +73,7 @@ def start_ranks(folder: Path, devices: int) -> None:
             logs_specs=DefaultLogsSpecs(log_dir=errors),
         )
         try:
-            elastic_launch(config, sys.executable)(*command)
+            elastic_launch(config, program)(*command)
             return
         except ChildFailedError as error:
             rank, failure = cause(error.failures)

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -22,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from harness import document, paths, tags
+from harness import document, paths, processes, tags
 from harness.comparison.paired import grouped
 from harness.config import command_line
 from harness.config.schema import RunConfig
@@ -151,13 +150,10 @@ def asked_of_reports(module: str, request: dict[str, Any]) -> Any:
 
     The request goes by stdin: a command line, with a password in an address, could be read by every user of the machine.
     """
-    root = str(Path(__file__).resolve().parents[2])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
-    command = [sys.executable, "-P", "-m", "harness.processes.new_worker", str(os.getpid()), module]
     try:
         done = subprocess.run(
-            command,
-            env=environment,
+            processes.new_worker(module, []),
+            env=os.environ | processes.importable(),
             check=False,
             input=json.dumps(request),
             capture_output=True,
@@ -215,20 +211,8 @@ def _show_address(config: RunConfig, backend: Backend) -> None:
 
 def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
     """What each planned run is, in the order of running, and whether it has a result."""
-    entries = []
-    for run in planned:
-        result, named = run_log.result(run.folder), {}
-        if run.inputs.pretraining or run.inputs.is_pretraining:
-            named[tags.PRETRAIN_SEED] = str(run.config.pretrain.seed)
-        entries.append(
-            named
-            | {
-                tags.ARM: run.config.label,
-                tags.SCALE: run.config.scale_name,
-                tags.TASK: run.identity.task,
-                tags.SEED: str(run.identity.seed),
-                "folder": run.folder.name,
-                tags.STATUS: result["status"] if result else "to run",
-            }
-        )
-    return entries
+    results = [run_log.result(run.folder) for run in planned]
+    return [
+        run.identity.names | {"folder": run.folder.name, tags.STATUS: result["status"] if result else "to run"}
+        for run, result in zip(planned, results, strict=True)
+    ]

@@ -8,7 +8,7 @@ from harness.config.schema import TaskConfig
 from harness.errors import InputError, Mistakes, unknown
 from harness.tasks import scores
 from harness.tasks.base import Kind
-from harness.tasks.classification import Classification, MultiLabel, Regression
+from harness.tasks.classification import Classification, MultiLabel, MultipleChoice, Regression
 from harness.tasks.minimal_pairs import MinimalPairs
 from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
@@ -23,6 +23,7 @@ KINDS: dict[TaskKind, Kind] = {
     TaskKind.tokens: Tokens(),
     TaskKind.spans: Spans(),
     TaskKind.minimal_pairs: MinimalPairs(),
+    TaskKind.multiple_choice: MultipleChoice(),
     TaskKind.multilabel: MultiLabel(),
     TaskKind.similarity: Similarity(),
     TaskKind.retrieval: Retrieval(),

@@ -51,12 +51,17 @@ class Split:
     answers: np.ndarray | None = None  # (S, C) or (N, C) float32 logits of a teacher
 
     def __len__(self) -> int:
-        return len(self.starts) - 1
+        return (len(self.starts) - 1) // self.group
+
+    @cached_property
+    def group(self) -> int:
+        """Sequences of an item that has one label for all of them, one after the other: the choices of a multiple choice."""
+        return int(self.numbers.get("group", [1])[0])
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """(S,) tokens of each sequence."""
-        return np.diff(self.starts)
+        """(S,) tokens of each sequence; where several have one label, (S / group,) of the longest of them."""
+        return np.diff(self.starts).reshape(-1, self.group).max(axis=1)
 
     @cached_property
     def second(self) -> "Split | None":
@@ -146,7 +151,7 @@ class Kind(ABC):
 
     def num_targets(self, batch: "Batch") -> int:
         """Number of labels that count in the loss of a batch."""
-        return len(batch.input_ids)
+        return batch.items
 
 
 def logit_columns(logits: np.ndarray, has_logits: np.ndarray | None = None) -> dict[str, Any]:

@@ -33,10 +33,11 @@ def collate(split: Split, rows: np.ndarray, pad_token_id: int, step: int = 1) ->
 
     The length is a multiple of `step`, or that of the longest example of the split.
     """
-    lengths = split.lengths[rows]
+    sequences = (rows[:, None] * split.group + np.arange(split.group)).ravel()
+    starts, lengths = split.starts[sequences], split.starts[sequences + 1] - split.starts[sequences]
     columns = np.arange(padded_length(split, rows, step))
     real = columns < lengths[:, None]  # (B, T)
-    positions = np.where(real, split.starts[rows][:, None] + columns, 0)
+    positions = np.where(real, starts[:, None] + columns, 0)
     labels = np.where(real, split.labels[positions], IGNORED) if split.labels_of_tokens else split.labels[rows]
     answers = None
     if split.answers is not None:
@@ -48,6 +49,7 @@ def collate(split: Split, rows: np.ndarray, pad_token_id: int, step: int = 1) ->
         labels=torch.from_numpy(labels),
         tokens=int(lengths.sum()),
         answers=answers,
+        group=split.group,
     )
 
 
@@ -91,7 +93,7 @@ def padded_shapes(split: Split, batch_size: int, seed: int, steps: int, step: in
     """Rows and tokens of each row of the first batches of `training_batches`, without making them; of pairs both sides."""
     orders = (rows for epoch in itertools.count() for rows in training_order(split, batch_size, seed, epoch))
     for rows in itertools.islice(orders, steps):
-        yield len(rows), padded_length(split, rows, step)
+        yield len(rows) * split.group, padded_length(split, rows, step)
         if split.second is not None:
             yield len(rows), padded_length(split.second, split.labels[rows], step)
 
@@ -100,5 +102,5 @@ def pieces(batch: Batch, count: int) -> list[Batch]:
     """The batch cut into at most `count` parts for gradient accumulation."""
     if count == 1:
         return [batch]
-    size = -(-len(batch.input_ids) // count)
-    return [batch.part(slice(start, start + size)) for start in range(0, len(batch.input_ids), size)]
+    size = -(-batch.items // count)
+    return [batch.part(slice(start, start + size)) for start in range(0, batch.items, size)]

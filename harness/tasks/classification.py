@@ -13,10 +13,10 @@ from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.errors import InputError, present
 from harness.models.batch import Batch
-from harness.models.heads import Classifier
+from harness.models.heads import ChoiceClassifier, Classifier
 from harness.tasks import scores
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
-from harness.tasks.rows import Table
+from harness.tasks.rows import Table, lists_endings
 
 
 class _OneLabel(Kind):
@@ -138,6 +138,40 @@ class MultiLabel(Classification):
         return Predictions(labels, predicted, _constant(majority, labels), loss, columns)
 
 
+class MultipleChoice(Classification):
+    """Which of several endings a text has (arXiv:1808.05326): each is scored behind the text, by a softmax over the endings.
+
+    `task.fields` names the text and then each ending, or one column that lists them; `task.labels` names the endings.
+    """
+
+    outputs = 1
+
+    def refuse_impossible(self, task: TaskConfig) -> None:
+        """InputError for fewer than two endings, and for another number of them than of labels."""
+        counts = (2, 1 + (len(task.labels) or len(task.fields[1:])))
+        if len(task.fields) < 2 or len(task.fields) not in counts:
+            raise InputError(
+                f"task.fields={task.fields} of task {task.name!r} must name the text and then a column for each of the "
+                f"{len(task.labels)} labels, or the one column that lists the endings"
+            )
+        super().refuse_impossible(replace(task, fields=task.fields[:2]))
+
+    def head(self) -> type[ChoiceClassifier]:
+        """One output a text, compared over the endings."""
+        return ChoiceClassifier
+
+    def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
+        """One sequence per ending, those of a row one after the other; InputError for a row with another number of endings."""
+        count, rows = len(task.labels), examples.texts
+        for item, (_, *endings) in zip(examples.items, rows, strict=True):
+            if len(endings) != count:
+                raise InputError(f"{examples.where}, item {item}: {len(endings)} endings, but task.labels has {count} names")
+        tokenizer.enable_truncation(task.max_length)
+        parts = joined(tokenizer.encode_batch([(first, ending) for first, *endings in rows for ending in endings]))
+        numbers = {"group": np.array([count]), "owners": np.repeat(np.arange(len(rows)), count)}
+        return Split(*parts, np.asarray(examples.labels, dtype=self.dtype), examples.items, numbers)
+
+
 def _matrix(task: TaskConfig, labels: list[list[int]]) -> np.ndarray:
     """(S, C) 1 for the classes of a row."""
     return np.array([np.bincount(numbers, minlength=len(task.labels)) for numbers in labels])
@@ -149,8 +183,9 @@ def _constant(majority: int, labels: np.ndarray) -> np.ndarray:
 
 
 def texts_of(task: TaskConfig, table: Table) -> list[list[str]]:
-    """The texts of each row, one a column of task.fields; InputError where all are empty."""
+    """The texts of each row, one a column of task.fields or of a list of endings; InputError where all are empty."""
     texts = [list(row) for row in zip(*(table.columns[column] for column in task.fields), strict=True)]
+    texts = [[first, *endings] for first, endings in texts] if lists_endings(task, task.fields[-1]) else texts
     refuse_empty_texts(texts, table.where)
     return texts
 

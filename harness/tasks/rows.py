@@ -31,7 +31,7 @@ LISTED = 20
 NO_NAMES = (list, tuple, dict, bytes)
 """Types of values that are no labels of a class."""
 
-WITH_CLASSES = (TaskKind.classification, TaskKind.multilabel, TaskKind.tokens)
+WITH_CLASSES = (TaskKind.classification, TaskKind.multiple_choice, TaskKind.multilabel, TaskKind.tokens)
 """Kinds of tasks whose labels have names."""
 
 
@@ -231,12 +231,14 @@ def _is_hidden(task: TaskConfig, split: str) -> bool:
 
 def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
     """InputError for rows without text, in files of the user also for empty ones."""
-    of_words = task.kind is TaskKind.tokens
+    of_words = task.kind is TaskKind.tokens or lists_endings(task, name)
 
     def refuse(row: int, value: object) -> None:
         words: list[Any] = value if of_words and isinstance(value, list) else [value]
         if not all(isinstance(word, str) for word in words) or (of_words and not isinstance(value, list)):
-            expected = "lists of words" if of_words else "text in every column"
+            expected = (
+                f"lists of {'words' if task.kind is TaskKind.tokens else 'texts'}" if of_words else "text in every column"
+            )
             raise InputError(f"{table.place(row)}: expected {expected} of task.fields, got {value!r:.60} in {name!r}")
         if any("\0" in word for word in words):
             raise InputError(f"{table.place(row)}: there is a NUL byte in {name!r} of task.fields; remove it from the data")
@@ -248,6 +250,11 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
             raise InputError(f"{table.place(row)}: the text in {name!r} of task.fields is empty; fill it in or remove the row")
 
     checked(table.columns[name], refuse)
+
+
+def lists_endings(task: TaskConfig, name: str) -> bool:
+    """Whether the column has all endings of each row of a multiple choice, as a list."""
+    return task.kind is TaskKind.multiple_choice and task.fields[1:] == [name]
 
 
 def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str) -> list[Any]:

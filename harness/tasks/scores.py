@@ -23,6 +23,7 @@ ones. For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each 
 
 LIBRARIES = {
     TaskKind.classification: "sklearn.metrics",
+    TaskKind.multiple_choice: "sklearn.metrics",
     TaskKind.multilabel: "sklearn.metrics",
     TaskKind.regression: "scipy.stats",
     TaskKind.tokens: "seqeval.metrics",
@@ -109,6 +110,7 @@ def _library(kind: TaskKind, name: str, **options: object) -> dict[TaskKind, Com
 SCORES: dict[str, dict[TaskKind, Compute]] = {
     "accuracy": {
         **_library(TaskKind.classification, "accuracy_score"),
+        **_library(TaskKind.multiple_choice, "accuracy_score"),
         **_library(TaskKind.multilabel, "accuracy_score"),  # of whole sets of labels
         **_library(TaskKind.tokens, "accuracy_score"),
         TaskKind.minimal_pairs: partial(_of_paradigms, 0),

@@ -1,5 +1,6 @@
 """Fine-tuning on a task, and the selection of the best epoch."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -81,7 +82,7 @@ def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: 
 
 def flops_of_answers(teacher: Classifier, train: Split, batch_size: int) -> int:
     """FLOPs of the teacher's pass over all training rows."""
-    shapes = [(len(rows), int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
+    shapes = [(len(rows) * train.group, int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
     return sum(flops.of_model(teacher, *shape) for shape in shapes)
 
 
@@ -271,11 +272,11 @@ class BestCheckpoint:
         self.run_log.value("finetune/best_epoch", self.best.step / self.steps_per_epoch)
 
 
-def costs(position: Position) -> dict[str, float]:
-    """Metric name -> cost of training so far, without evaluation."""
+def costs(position: Position) -> dict[str, float | None]:
+    """Metric name -> cost of training so far, without evaluation; None where it is unknown."""
     return {
         "finetune/tokens": position.tokens,
-        "finetune/flops": position.flops,
+        "finetune/flops": None if math.isnan(position.flops) else position.flops,
         "finetune/duration_s": position.seconds,
     }
 
@@ -291,8 +292,8 @@ def rates(position: Position) -> dict[str, float]:
 
 
 def rows_of(batch: Batch) -> int:
-    """Sequences of a batch."""
-    return len(batch.input_ids)
+    """Items of a batch."""
+    return batch.items
 
 
 def step_of(

@@ -50,7 +50,7 @@ IMPORT_S = time.time() - psutil.Process().create_time()
 def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
     request = records.read(folder / REQUEST, Request)
-    config = resolve.from_node(OmegaConf.create(as_text(json.loads((folder / CONFIG).read_text()))))
+    config = resolve.unchecked(OmegaConf.create(as_text(json.loads((folder / CONFIG).read_text()))))
     serves = {"timing", "memory"} & {*request.instruments}
     machine, measured = serving.machine(config) if serves else Machine(config.hardware), Measured()
     if request.memory_limit is not None:
@@ -96,7 +96,8 @@ def _infer(model: nn.Module, subject: Subject) -> None:
 def _flops(subject: Subject, *_: object) -> flops.ModelFlops:
     """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
-    return flops.ModelFlops(flops.counted(replace(shape, batch_size=1), backward=False), flops.counted(shape, backward=True))
+    counts = [flops.counted_or_none(one, back) for one, back in ((replace(shape, batch_size=1), False), (shape, True))]
+    return flops.ModelFlops(*counts)
 
 
 INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {

@@ -43,7 +43,7 @@ TIED = (
 """Output matrices under which a file may hold the token embedding, where both are one tensor."""
 
 
-HEADED = (*PROBLEMS, *ON_TOKENS)
+HEADED = (*PROBLEMS, *ON_TOKENS, "multiple_choice")
 """Kinds of tasks with a head."""
 
 OURS, HEAD = ("encoder.", "pooler.", "masked_head."), ("head.weight", "head.bias")

@@ -59,6 +59,8 @@ def is_of_another_task(state: dict[str, Tensor], config_json: ConfigJson, on_tok
     tokens = is_on_tokens(config_json) or (not text and "qa_outputs.weight" in state)
     if kind in PROBLEMS and problem in PROBLEMS.values() and problem != PROBLEMS[kind]:
         return True
+    if kind == "multiple_choice":
+        return OF_CHOICES not in named and bool(named or problem)
     return OF_CHOICES in named or (text if on_tokens else tokens)
 
 
@@ -150,6 +152,6 @@ def token_head(state: dict[str, Tensor], kind: str, family: str) -> dict[str, Te
 def task_keys(kind: str, labels: list[str], num_outputs: int) -> dict[str, Any]:
     """Keys of config.json: names of the outputs, and the loss."""
     problem = {"problem_type": PROBLEMS[kind]} if kind in PROBLEMS else {}
-    names = labels or [f"LABEL_{number}" for number in range(num_outputs)]
+    names = labels if len(labels) == num_outputs else [f"LABEL_{number}" for number in range(num_outputs)]
     by_number = {str(number): name for number, name in enumerate(names)}
     return problem | {"id2label": by_number, "label2id": {name: number for number, name in enumerate(names)}}

@@ -16,7 +16,7 @@ import psutil
 from harness.checkpoints import start
 from harness.config import resolve, rules
 from harness.config.choices import Device, Optimizer
-from harness.config.schema import HardwareConfig, RunConfig
+from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.hardware.load import nvidia_smi
@@ -133,7 +133,10 @@ def refuse_unmeasurable(options: Memory, config: RunConfig, modes: tuple[bool, .
             "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"
         )
     device.refuse_absent(config.hardware)
-    free = free_bytes(config.hardware)
+    reported = nvidia_smi("--query-gpu=memory.free", "--id=0") if config.hardware.device is Device.cuda else []
+    free = int(reported[0]) << 20 if reported and reported[0].isdigit() else None  # some GPUs report none
+    if config.hardware.device is Device.cpu:
+        free = psutil.virtual_memory().available
     if options.fits is not None and free is not None and options.fits > free:
         raise InputError(f"fits={options.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: use less")
 
@@ -202,11 +205,3 @@ def yes(fact: bool) -> str:
 def ratio(value: float | None, against: float | None) -> str:
     """How many times as much; a dash without a value to compare with."""
     return DASH if value is None or not against else f"{value / against:.2f}x"
-
-
-def free_bytes(config: HardwareConfig) -> int | None:
-    """Memory that a new process could take on the device; None for a GPU that does not report it."""
-    if config.device is Device.cpu:
-        return psutil.virtual_memory().available
-    free = nvidia_smi("--query-gpu=memory.free", "--id=0")
-    return int(free[0]) << 20 if free and free[0].isdigit() else None

@@ -28,14 +28,16 @@ from harness.comparison.paired import CONFIDENCE, Difference, grouped, holm
 from harness.config.choices import MatchOn
 from harness.config.resolve import resolve
 from harness.config.schema import RunConfig, flatten, to_dict
-from harness.errors import InputError, writing
+from harness.errors import InputError, present, writing
 from harness.hardware import device, facts
 from harness.measure import subject
 from harness.measure.flops import ModelFlops
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, Request, Trace, TracedCall, to_json
 from harness.paths import file_name, replaced
+from harness.plugins.costs.components import COMPONENTS as PARTS
 from harness.plugins.costs.options import Profile
+from harness.plugins.costs.trace import PHASES
 from harness.plugins.shared.countdown import Countdown
 from harness.study import timing_session
 from harness.study.match import note as match_note
@@ -114,13 +116,6 @@ SHORT = {"bytes": "B", "FLOP": "FLOP"}
 
 TRACED = "harness.plugins.costs.trace:trace"
 """The instrument that traces."""
-
-CALLS = ("forward", "training_step")
-"""Fields of a trace."""
-
-PHASES = ("forward", "backward", "optimiser", "other")
-PARTS = ("embeddings", "attention", "feed-forward", "norms", "head", "other")
-"""Phases and components of time, as a trace names them, in the order of rows."""
 
 WHOLE_PHASES = {"optimiser": "optimiser", "other": "between the phases"}
 """Phases that are no sum of components, as a row names them."""
@@ -362,20 +357,17 @@ def _row(name: str, values: list[float], histories: list[History], again: Histor
     return (title, cells[0], *([] if again is None else [floor]), *beside)
 
 
-def _logs(name: str, history: History) -> dict[int, float]:
-    """Round -> log of the value as it is compared: device time is divided by that of the reference workload beside it."""
-    of_launch = metrics.get(name).launch
-    if of_launch and of_launch in metrics.DEVICE_TIME.values() and name in history:
-        return by_launch.corrected(history, of_launch)
-    return by_launch.logs_of(history, name)
-
-
 def compared(name: str, histories: list[History], again: History) -> tuple[str, list[str]]:
     """The floor of a timing, by the A/A replicate, and the ratio of every other variant to the mean of both timings.
 
-    Counts and memory, which are measured once, have no floor.
+    Device time is divided by that of the reference workload beside it. Counts and memory, measured once, have no floor.
     """
-    first, second, *others = (_logs(name, history) for history in (histories[0], again, *histories[1:]))
+    metric = metrics.get(name).launch
+    is_corrected = metric in metrics.DEVICE_TIME.values()
+    first, second, *others = (
+        by_launch.corrected(one, present(metric)) if is_corrected and name in one else by_launch.logs_of(one, name)
+        for one in (histories[0], again, *histories[1:])
+    )
     both = {number: (first[number] + second[number]) / 2 for number in first if number in second} if name in again else first
     twice, *differences = (
         by_launch.of_rounds([after[number] - before[number] for number in after if number in before])
@@ -428,7 +420,7 @@ def component_rows(columns: dict[str, Column]) -> str:
     """Time by component under the profiler: a row for each phase and component, milliseconds and share for each variant."""
     traces: dict[str, Trace] = {label: it.records["trace"][0] for label, it in columns.items() if "trace" in it.records}
     rows = []
-    for call in CALLS:
+    for call in ("forward", "training_step"):
         calls: list[TracedCall] = [getattr(trace, call) for trace in traces.values()]
         rows.append((call.replace("_", " "), "ms", *(number(timed.whole_ms) for timed in calls)))
         for phase, component in [(phase, component) for phase in PHASES for component in PARTS]:

@@ -26,7 +26,8 @@ PASS, STEP = "forward pass", "training step"
 """Names of the profiled ranges."""
 
 FORWARD, BACKWARD, OPTIMISER = "forward", "backward", "optimiser"
-"""Phases of a training step; what is in none of them counts as OTHER."""
+PHASES = (FORWARD, BACKWARD, OPTIMISER, OTHER)
+"""Phases of a training step; what is in none of the first three counts as OTHER."""
 
 ENGINE = "autograd::engine::evaluate_function: "
 SESSIONS = 5

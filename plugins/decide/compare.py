@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import metrics, tags
@@ -154,8 +153,7 @@ def main(options: Compare) -> int:
 def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
     names = []
     for letter, run in zip("AB", (first, second), strict=True):
-        at = datetime.fromtimestamp(run.started / 1000, UTC)
-        names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {at:%Y-%m-%d %H:%M} UTC)")
+        names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {formats.date(run.started)})")
     settings = {"Settings": differing_settings(first, second), "Environment": differing_environment(first, second)}
     parts = [
         (

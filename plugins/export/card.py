@@ -21,6 +21,7 @@ from harness.tracking.run_log import Record, Result
 PIPELINES = {
     "tokens": ("token-classification", "AutoModelForTokenClassification"),
     "spans": ("question-answering", "AutoModelForQuestionAnswering"),
+    "multiple_choice": ("multiple-choice", "AutoModelForMultipleChoice"),
     "retrieval": ("sentence-similarity", "AutoModel"),
 }
 """Kind of task -> the hub's name of it and the class of transformers; all others classify texts, or score them."""

@@ -22,7 +22,7 @@ from harness import paths
 from harness.checkpoints import find_run
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
-from harness.data.files import Wanted, text_lines
+from harness.data.files import Wanted, inner, text_lines
 from harness.data.files import rows as rows_of_file
 from harness.data.labels import SEPARATORS as LABELS_SEPARATORS
 from harness.errors import InputError, Mistakes, has_half_characters, on_one_line, present, writing
@@ -30,7 +30,7 @@ from harness.paths import TABLES, ending
 from harness.plugins.predict import vectors
 from harness.plugins.predict.options import Predict
 from harness.plugins.shared.weights import SEPARATOR
-from harness.tasks.rows import joined
+from harness.tasks.rows import joined, lists_endings
 from harness.training.predictor import Predictor
 
 CHUNK, LABELLED, EMBEDDED = 2048, 64, 32
@@ -171,11 +171,13 @@ class Columns:
     words: bool = False
     beside: tuple[str, ...] = ()
     any_texts: bool = False
+    lists: bool = False  # the second field is a list of texts
 
     @classmethod
     def of_task(cls, task: TaskConfig, beside: tuple[str, ...]) -> "Columns":
         """Those that a run on the task reads."""
-        return cls(tuple(task.fields), f"task {task.name!r} of the run", task.kind is TaskKind.tokens, beside)
+        whose, lists = f"task {task.name!r} of the run", lists_endings(task, task.fields[-1])
+        return cls(tuple(task.fields), whose, task.kind is TaskKind.tokens, beside, lists=lists)
 
 
 def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) -> Iterator[Row]:
@@ -202,12 +204,13 @@ def _lines(path: Path, columns: Columns, where: str, advance: Callable[[int], ob
         texts = line.split() if columns.words else line.strip().split(SEPARATOR)
         if not texts or not all(text.strip() for text in texts):
             raise InputError(f"{where}, line {number} is empty: expected a text on every line")
-        if not columns.words and len(texts) != len(columns.fields):
+        if not (columns.words or columns.lists) and len(texts) != len(columns.fields):
             raise InputError(
                 f"{where}, line {number} has {len(texts)} texts, {columns.whose} has {len(columns.fields)}: "
                 f"separate the texts of a pair by {SEPARATOR!r}"
             )
-        named = dict(zip(columns.fields, [texts] if columns.words else texts, strict=True))
+        values = [texts] if columns.words else [texts[0], texts[1:]] if columns.lists else texts
+        named = dict(zip(columns.fields, values, strict=True))
         yield texts, _kept(named, columns, f"{where}, line {number}")
 
 
@@ -220,6 +223,9 @@ def _kept(row: dict[str, Any], columns: Columns, where: str) -> dict[str, Any]:
 
 
 def _column(row: dict[str, Any], name: str, where: str, reader: str) -> Any:
+    outer, *names = name.split(".")
+    if name not in row and isinstance(row.get(outer), dict | list):
+        return inner(row[outer], names)
     if name not in row:
         there = ", ".join(on_one_line(key) for key in row if key) or "none"
         raise InputError(f"{where} lacks the column {name!r}{reader}; it has: {there}")
@@ -235,6 +241,8 @@ def _fields(row: dict[str, Any], columns: Columns, where: str) -> Row:
         texts.append(values[0] if len(values) == 1 else joined(values))
     if columns.words:
         (texts,) = texts
+    if columns.lists and isinstance(texts[1], list):
+        texts = [texts[0], *texts[1]]
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         expected = "a list of words" if columns.words else "text"
         raise InputError(f"{where}: expected {expected} in {', '.join(columns.fields)}, got {texts!r:.60}")

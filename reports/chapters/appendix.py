@@ -3,7 +3,6 @@
 import math
 import shlex
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from harness import tags
 from harness.comparison.compare import Comparison
@@ -166,7 +165,7 @@ def header(comparison: Comparison) -> Bullets:
     seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order))
     facts = {
         "study": escape(comparison.study),
-        "newest run": f"{datetime.fromtimestamp(max(run.started for run in runs) / 1000, UTC):%Y-%m-%d %H:%M} UTC",
+        "newest run": formats.date(max(run.started for run in runs)),
         "baseline": escape(comparison.baseline),
         "arms": listed(comparison.labels),
         "tasks": listed(section.task for section in comparison.tasks) or "none",

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from harness import metrics, tags
 from harness.comparison import overall
@@ -105,8 +104,7 @@ def hypotheses(comparison: Comparison) -> list[Block]:
         when = f"after {earlier} of its runs had begun" if earlier else "before the first run"
         shared = sum(run.started < time for run in every if run.is_pretraining and run.tags.get(tags.STUDY) != study)
         when += f" (after {shared} pretrainings of another study that it shares)" if shared else ""
-        date = f"{datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d %H:%M} UTC"
-        paragraphs.append(f"**Hypothesis**, written {when}, on {date}: {escape(recorded[tags.HYPOTHESIS])}")
+        paragraphs.append(f"**Hypothesis**, written {when}, on {formats.date(time)}: {escape(recorded[tags.HYPOTHESIS])}")
         paragraphs += bullets(_found_of(comparison, recorded[tags.HYPOTHESIS]))
     return paragraphs
 

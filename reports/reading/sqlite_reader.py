@@ -48,11 +48,13 @@ class SqliteReader(Reader):
         self.output = path.parent
         self._connections: dict[int, sqlite3.Connection] = {}
         with self._one_line_errors():
-            self._columns = {
+            columns = {
                 table: {name for (name,) in self._database.execute("select name from pragma_table_info(?)", (table,))}
                 for table in COLUMNS
             }
-        if not (self._columns["experiments"] and self._columns["runs"]):
+        self.is_known = all(names <= columns[table] for table, names in COLUMNS.items())
+        """Whether the tables have all columns that are read here."""
+        if not (columns["experiments"] and columns["runs"]):
             raise InputError(f"{str(path)!r} is not a tracking store; expected an MLflow SQLite file")
 
     @property
@@ -76,11 +78,6 @@ class SqliteReader(Reader):
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with self._one_line_errors():
             return self._database.execute(query, values).fetchall()
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the tables have all columns that are read here."""
-        return all(names <= self._columns[table] for table, names in COLUMNS.items())
 
     def studies(self) -> dict[str, str]:
         return {name: str(number) for name, number in self._rows(f"select name, experiment_id from experiments where {ACTIVE}")}

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from harness.document import DASH, Bullets, Cell, Section, Table, markdown
 from harness.errors import on_one_line, some_of
@@ -149,6 +150,11 @@ def bullets(lines: Iterable[str]) -> list[Bullets]:
     """One list; none without a line."""
     items = [*lines]
     return [Bullets(items)] if items else []
+
+
+def date(milliseconds: int) -> str:
+    """`2026-11-28 04:14 UTC`, of a time in ms since 1970."""
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:

@@ -65,8 +65,9 @@ def test_every_promise_on_security_names_tests_that_exist():
     promised = (ROOT / "docs" / "security.md").read_text().partition("## What is promised")[2].partition("## What is not")[0]
     rows = [line.split("|")[2] for line in promised.splitlines() if line.startswith("| ") and "`test" in line]
     assert len(rows) > 8
-    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
-    for name in re.findall(r"`(tests?[\w/.:]+)`", "".join(rows)):
+    files = [path for folder in ("tests", "plugins") for path in (ROOT / folder).rglob("test_*.py")]
+    sources = "".join(path.read_text() for path in files)
+    for name in re.findall(r"`((?:plugins/\w+/)?tests?[\w/.:]+)`", "".join(rows)):
         file, _, function = name.rpartition("::") if "::" in name else (name, "", "") if "/" in name else ("", "", name)
         assert not file or (ROOT / file).is_file(), name
         assert not function or f"def {function}(" in (sources if not file else (ROOT / file).read_text()), name

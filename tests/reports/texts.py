@@ -11,3 +11,18 @@ def parts(blocks: list[Block] | Block) -> list[str]:
 def md(blocks: list[Block] | Block) -> str:
     """All paragraphs."""
     return "\n\n".join(parts(blocks))
+
+
+def lines(text: str) -> list[list[str]]:
+    """Cells of each row of the tables in this text."""
+    return [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in text.splitlines() if row.startswith("|")]
+
+
+def line(text: str, label: str) -> list[str]:
+    """Cells of the first row that begins with `label`."""
+    return next(cells for cells in lines(text) if cells[0] == label)
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """First cell of a row -> the others."""
+    return {first: others for first, *others in lines(text)}

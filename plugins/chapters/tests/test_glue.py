@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from texts import md
+from texts import line, md
 
 from harness import tags
 from harness.comparison.compare import Comparison, compare
@@ -42,12 +42,6 @@ def reported(*arguments: str) -> tuple[str, pd.DataFrame]:
     text = Path("here/report.md").read_text()
     part = text.split("## GLUE\n")[1].split("\n## ")[0] if "## GLUE\n" in text else ""
     return part, pd.read_csv("here/summary.csv")
-
-
-def line(table: str, label: str) -> list[str]:
-    """The texts of the first row that begins with `label`."""
-    found = (row for row in table.splitlines() if row.startswith(f"| {label} |"))
-    return [text.strip() for text in next(found).strip("| ").split(" | ")]
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Variants as published and at equal cost, side by side."""
 
 import pytest
+from texts import line, rows
 
 from harness.comparison.compare import compare
 from harness.plugins.chapters import matched
@@ -31,25 +32,21 @@ def comparison(make_run):
     return compare("s", runs)
 
 
-def cells(paragraph: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in paragraph.splitlines()]
-
-
 def test_both_shapes_of_a_variant_are_in_one_row(comparison, study_of):
     made = matched.chapter(study_of(comparison))
-    rows = {line[0]: line[1:] for line in cells(made.paragraphs[2])}
-    sizes, published, resized, before, after = rows["albert"]
+    found = rows(made.paragraphs[2])
+    sizes, published, resized, before, after = found["albert"]
     assert sizes == "hidden_size 128 → 194, intermediate_size 512 → 776"
     assert (published, resized) == ("parameters: 239.0 k<br>−54.2 %", "525.6 k<br>+0.69 %")
     assert before == "0.700 ± 0.010<br>−10.0 points ▼"
     assert after.startswith("0.800 ± 0.020<br>0.0 points")
-    assert rows["base"][3] == "0.800 ± 0.010"
+    assert found["base"][3] == "0.800 ± 0.010"
 
 
 def test_what_was_not_run_as_published_is_a_dash(comparison, study_of):
-    rows = {line[0]: line[1:] for line in cells(matched.chapter(study_of(comparison)).paragraphs[2])}
-    assert rows["small (params as base)"][0] == "hidden_size 300, num_hidden_layers 2, intermediate_size 512"
-    assert rows["small (params as base)"][3] == "–"
+    found = rows(matched.chapter(study_of(comparison)).paragraphs[2])
+    assert found["small (params as base)"][0] == "hidden_size 300, num_hidden_layers 2, intermediate_size 512"
+    assert found["small (params as base)"][3] == "–"
 
 
 def test_a_study_without_resized_arms_has_no_such_chapter(make_run, study_of):
@@ -65,7 +62,7 @@ def test_the_noise_of_a_timed_match_is_stated(make_run, study_of):
     runs = [run_of(make_run, "base", seed, 0.8) for seed in (0, 1)] + [
         run_of(make_run, arm, seed, 0.7, **timed) for seed in (0, 1)
     ]
-    (row,) = [line for line in cells(matched.chapter(study_of(compare("s", runs))).paragraphs[2]) if line[0] == arm]
+    row = line(matched.chapter(study_of(compare("s", runs))).paragraphs[2], arm)
     assert row[3] == "2.55 ms<br>+2.0 %, known within ± 3.1 %"
 
 

@@ -1,6 +1,7 @@
 """The chapter on trade-offs."""
 
 import pytest
+from texts import line
 
 from harness.comparison.compare import compare
 from harness.plugins.chapters import trade_offs
@@ -20,11 +21,6 @@ def chapter(make_run, study_of, typical):
         return "\n".join(trade_offs.chapter(study_of(compare("s", runs))).paragraphs)
 
     return made
-
-
-def line(text: str, arm: str) -> list[str]:
-    (found,) = [one for one in text.splitlines() if one.startswith(f"| {arm} |")]
-    return [cell.strip() for cell in found.strip("|").split("|")]
 
 
 def test_arms_are_placed_against_every_cost_that_was_measured(chapter):

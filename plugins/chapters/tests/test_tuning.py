@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from texts import rows
 
 from harness.comparison.compare import compare
 from harness.plugins.chapters import tuning
@@ -32,14 +33,9 @@ def chapter(make_run, study_of):
     return make
 
 
-def rows(made) -> dict[str, list[str]]:
-    lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in made.paragraphs[2].splitlines()]
-    return {line[0]: line[1:] for line in lines}
-
-
 def test_arms_are_marked_and_the_expectation_is_that_of_their_trials(chapter):
     made = chapter(base=tuned([0.5, 0.9, 0.7]), albert=tuned([0.6, 0.6, 0.6]))
-    found = rows(made)
+    found = rows(made.paragraphs[2])
     assert found["arm"][1:] == ["settings", "trials", "after 1", "after 2", "after 3"]
     assert found["base"][1:] == ["as given", "–", "–", "–", "–"]
     assert found["base (tuned)"][1:] == ["learning_rate=0.000316, batch_size=16", "3", "0.700", "0.789", "0.833"]
@@ -52,7 +48,7 @@ def test_trials_that_are_no_independent_draws_have_a_dash(chapter):
     made = chapter(
         albert=tuned([0.5, 0.9], sampler="tpe"), shared=tuned([0.5, 0.9], short=[True, False]), swiglu=tuned([0.5, None])
     )
-    found = rows(made)
+    found = rows(made.paragraphs[2])
     assert found["albert (tuned)"][2:] == ["2", "–", "–"]
     assert found["shared (tuned)"][2:] == ["2 (1)", "–", "–"]
     assert found["swiglu (tuned)"][2:] == ["2 ‡", "0.500", "0.500"]
