@@ -18,8 +18,8 @@ from harness.config.schema import RunConfig, flatten, to_dict
 from harness.study import identity
 from harness.study.identity import Identity, Inputs
 
-SECTIONS = yaml.safe_load(Path(__file__).with_name("identity.yaml").read_text())["not_in_fingerprint"]
-NOT_IN_FINGERPRINT = {f"{section}.{key}".removeprefix("run.") for section, keys in SECTIONS.items() for key in keys}
+LISTED = yaml.safe_load(Path(__file__).with_name("identity.yaml").read_text())["not_in_fingerprint"]
+NOT_IN_FINGERPRINT = {f"{section}.{key}".removeprefix("run.") for section, keys in LISTED.items() for key in keys}
 """Keys that name a run, or say where hashed content is, what `own` means, and which checkpoints are written.
 
 What a match or a search found is in the keys of the model and of fine-tuning.
