@@ -22,7 +22,7 @@ from harness.config.choices import TaskKind
 from harness.errors import on_one_line
 from harness.plugins.archive.options import Verify
 from harness.plugins.archive.pack import report_of
-from harness.reports.reading.archive import RUNS, ArchiveReader, contents, manifest, split_of
+from harness.plugins.archive.reader import RUNS, ArchiveReader, contents, manifest, split_of
 from harness.tasks import scores
 from harness.terminal import still_line
 
