@@ -119,10 +119,7 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
 
     A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
-    config = started_from(composed, found.checkpoint)
-    if found.shape is not None:
-        model = replace(config.model, **vars(found.shape))
-        config = replace(config, model=model, published=model, scale_name=f"L{model.depth}-H{model.hidden_size}")
+    config = started_from(composed, found.checkpoint, found.shape)
     if found.teacher is not None:
         folder, tokenizer = found.teacher
         config = replace(config, pretrain=replace(config.pretrain, teacher=folder), tokenizer=tokenizer)
@@ -382,8 +379,11 @@ def _chosen(config: RunConfig) -> dict[str, str]:
     return {group: name for group, name in choices.items() if group in typed or name not in ("", "[]", default[group])}
 
 
-def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
-    """With the shape and tokenizer of the weights, and of a pretraining also its text and budget."""
+def started_from(config: RunConfig, checkpoint: Checkpoint | None, of_class: EncoderConfig | None = None) -> RunConfig:
+    """With the shape and tokenizer of the weights, and of a pretraining also its text and budget; or with the shape `of_class`."""
+    if checkpoint is None and of_class is not None:
+        model = replace(config.model, **vars(of_class))
+        return replace(config, model=model, published=model, scale_name=f"L{model.depth}-H{model.hidden_size}")
     if checkpoint is None:
         return config
     shape = _shape_of(config, checkpoint)
