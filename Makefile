@@ -26,10 +26,10 @@ test-long: $(TESTS)  ## what takes some seconds each; CI runs it after `test`
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'long and not slow'
 
 test-slow: $(TESTS)  ## what takes a minute or more, but the random kills
-	$(BIN)/python -m pytest --timeout=0 -m slow --ignore=tests/chaos
+	$(BIN)/python -m pytest --timeout=0 -m slow --ignore=tests/chaos --ignore=plugins/tests/test_killed_commands.py
 
 chaos: $(TESTS)  ## a sweep that is killed at random until it is complete; CHAOS_SEED=N repeats the kills
-	$(BIN)/python -m pytest --timeout=0 -s -m slow tests/chaos
+	$(BIN)/python -m pytest --timeout=0 -s -m slow tests/chaos plugins/tests/test_killed_commands.py
 
 versions: $(BASE)  ## locks the code that shapes results, after a change that keeps them or a raised version
 	$(BIN)/python tests/lock_versions.py

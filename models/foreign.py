@@ -5,13 +5,18 @@
 in a tuple, or as `last_hidden_state`. A `forward` that takes `token_type_ids` or `position_ids` gets them where there are some.
 """
 
+import contextlib
 import inspect
+import operator
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from harness.errors import InputError
@@ -46,13 +51,13 @@ class ForeignEmbeddings(nn.Module):
 class ForeignLayers(nn.Module):
     """The layers of an encoder in their order of execution: a view, made anew at each call."""
 
-    def __init__(self, layers: list[nn.Module], order: list[int]) -> None:
+    def __init__(self, layers: list[tuple[nn.Module, ...]], order: list[int]) -> None:
         super().__init__()
-        self.layers, self._order = nn.ModuleList(layers), order
+        self.layers, self._blocks, self._order = nn.ModuleList(part for parts in layers for part in parts), layers, order
 
     def execution_order(self) -> list[tuple[nn.Module, ...]]:
-        """The module that each of the layers runs; one that is shared stands more than once."""
-        return [(self.layers[place],) for place in self._order]
+        """The modules that each of the layers runs; one that is shared stands more than once."""
+        return [self._blocks[place] for place in self._order]
 
 
 class Foreign(Encoder):
@@ -69,14 +74,13 @@ class Foreign(Encoder):
             keep_layers(self.body, config.layers_kept)
         takes = inspect.signature(self.body.forward).parameters
         self._takes, self._needs_mask = {*takes}, "attention_mask" in takes and takes["attention_mask"].default is not None
-        blocks = self._blocks()
         self._runs_on_meta: bool | None = True if next(self.parameters()).is_meta else None
         try:
-            self._order = self._called(blocks)
+            self._order = self._called()
         except Exception:  # whatever an operator without shapes raises
             if not next(self.parameters()).is_meta:
                 raise
-            self._runs_on_meta, self._order = False, [*range(len(blocks))]
+            self._runs_on_meta, self._order = False, [*range(len(self._blocks()))]
         self._counted: dict[int, int] = {}
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
@@ -94,7 +98,9 @@ class Foreign(Encoder):
             "token_type_ids": batch.token_type_ids if getattr(self.body, "takes_segments", True) else None,
             "position_ids": batch.position_ids,
         }
-        return _first(self.body(batch.input_ids, **{k: v for k, v in given.items() if v is not None and k in self._takes}))
+        given = {name: value for name, value in given.items() if value is not None and name in self._takes}
+        with _UnpaddedText() if batch.input_ids.is_meta else contextlib.nullcontext():
+            return _first(self.body(batch.input_ids, **given))
 
     def hidden_states(self, inputs: Batch | Tensor) -> list[Tensor]:
         """What the first layer reads and the output of every layer, each (B, T, D); the last one is that of the encoder."""
@@ -107,15 +113,18 @@ class Foreign(Encoder):
         def keep_output(_: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
             states.append(_first(output))
 
-        modules = dict.fromkeys(self._blocks())
-        hooks = [module.register_forward_pre_hook(keep_input, with_kwargs=True) for module in modules]
-        hooks += [module.register_forward_hook(keep_output) for module in modules]
+        blocks = self._blocks()
+        hooks = [block[0].register_forward_pre_hook(keep_input, with_kwargs=True) for block in blocks]
+        hooks += [block[-1].register_forward_hook(keep_output) for block in blocks]
         try:
             last = self(inputs)
         finally:
             for hook in hooks:
                 hook.remove()
-        return [*states[:-1], last]
+        states = [*states[:-1], last]
+        if len(states) != len(self._order) + 1 or any(state.shape[:2] != last.shape[:2] for state in states):
+            raise ValueError(f"model.encoder={self.config.encoder}: its layers do not give one vector for each token")
+        return states
 
     @property
     def runs_on_meta(self) -> bool:  # type: ignore[override]
@@ -128,12 +137,7 @@ class Foreign(Encoder):
     @property
     def token_embedding(self) -> nn.Embedding | None:
         """The table of pieces; None where there is none."""
-        named = getattr(self.body, "get_input_embeddings", None)
-        try:
-            table = named() if callable(named) else None
-        except (NotImplementedError, AttributeError):
-            table = None
-        if isinstance(table, nn.Embedding):
+        if isinstance(table := _table(self.body), nn.Embedding):
             return table
         tables = (module for module in self.body.modules() if isinstance(module, nn.Embedding))
         return next((table for table in tables if table.num_embeddings == self.config.vocab_size), None)
@@ -141,7 +145,7 @@ class Foreign(Encoder):
     @property
     def embeddings(self) -> Any:  # type: ignore[override]
         """View of all that is in no layer."""
-        inside = {id(one) for block in self._blocks() for one in block.modules()}
+        inside = {id(one) for block in self._blocks() for part in block for one in part.modules()}
         table = self.token_embedding
         tables: dict[str, nn.Embedding] = {}
         for name, module in self.body.named_modules():
@@ -158,51 +162,100 @@ class Foreign(Encoder):
         """View of the layers."""
         return ForeignLayers(self._blocks(), self._order)
 
-    def _blocks(self) -> list[nn.Module]:
-        """The modules of its first list of layers; without a list, its parts that hold no table of embeddings."""
-        if (name := list_of_layers(self.body)) is not None:
-            return list(self.body.get_submodule(name))
-        return [part for part in self.body.children() if not any(isinstance(one, nn.Embedding) for one in part.modules())]
+    def _blocks(self) -> list[tuple[nn.Module, ...]]:
+        """The layers of its list, or of lists beside each other, each with its parts; without one, what holds no table."""
+        if names := lists_of_layers(self.body):
+            return list(zip(*(_unnested(self.body.get_submodule(name)) for name in names), strict=True))
+        parts = self.body.children()
+        return [(part,) for part in parts if not any(isinstance(one, nn.Embedding) for one in part.modules())]
 
-    def _called(self, blocks: list[nn.Module]) -> list[int]:
-        """Places of the blocks in the order in which a pass calls them; RuntimeError of a class that cannot run."""
+    def _called(self) -> list[int]:
+        """Places of the layers in the order in which a pass calls them; each once where it calls their forward itself."""
         order: list[int] = []
-        hooks = [block.register_forward_hook(lambda *_, place=place: order.append(place)) for place, block in enumerate(blocks)]
+        hooks = [
+            block[0].register_forward_hook(lambda *_, place=place: order.append(place))
+            for place, block in enumerate(self._blocks())
+        ]
         was_training = self.training
         try:
             with torch.no_grad():
-                self.eval()(torch.zeros(1, PROBED, dtype=torch.int64, device=next(self.parameters()).device))
+                self.eval()(_probe(self))
         finally:
             self.train(was_training)
             for hook in hooks:
                 hook.remove()
-        return order
+        return order or list(range(len(self._blocks())))
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, counted from its operators: there is no formula."""
         if length not in self._counted:
             with without_values() if self.runs_on_meta else seeded(0):
                 shapes = Foreign(self.config).eval()
-            ids = torch.zeros(1, length, dtype=torch.int64, device=next(shapes.parameters()).device)
             with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
-                shapes(ids)
+                shapes(_probe(shapes, length))
             self._counted[length] = counter.get_total_flops()
         return self._counted[length]
 
 
-def list_of_layers(body: nn.Module) -> str | None:
-    """Name of its first list of layers; None where there is none."""
-    lists = [name for name, module in body.named_modules() if isinstance(module, nn.ModuleList) and len(module)]
-    return "layers" if "layers" in lists else next(iter(lists), None)
+class _UnpaddedText(TorchFunctionMode):
+    """Answers what a pass without values asks of them, as for a text without padding: all is real, nothing is padding."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        name, is_whole = getattr(function, "__name__", ""), len(arguments) == 1 and not keywords
+        if name == "__contains__":
+            return False
+        if name in ("all", "any") and is_whole and arguments[0].is_meta:
+            return torch.tensor(name == "all", device="cpu")
+        return function(*arguments, **(keywords or {}))
+
+
+def _probe(model: nn.Module, length: int = PROBED) -> Batch:
+    ids = torch.zeros(1, length, dtype=torch.int64, device=next(model.parameters()).device)
+    return Batch(input_ids=ids, attention_mask=torch.ones_like(ids, dtype=torch.bool))
+
+
+def lists_of_layers(body: nn.Module) -> list[str]:
+    """Names of its list of layers, or of lists of one length beside each other which hold parts of them; empty without one.
+
+    Of several lists those that are as long as its config says, and of these the ones nearest to its table of pieces.
+    """
+    lists = {
+        name: list(_unnested(part)) for name, part in body.named_modules() if isinstance(part, nn.ModuleList) and len(part)
+    }
+    lists = {name: parts for name, parts in lists.items() if not any(name.startswith(f"{other}.") for other in lists)}
+    if "layers" in lists:
+        return ["layers"]
+    config = getattr(body, "config", None)
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    depth, table = getattr(text, "num_hidden_layers", None), _table(body)
+    at = next((name for name, module in body.named_modules() if module is table), "").split(".")
+    found = [name for name, parts in lists.items() if len(parts) == depth] or [*lists]
+    first = max(found, key=lambda name: len([*takewhile(bool, map(operator.eq, name.split("."), at))]), default="")
+    parent = first.rpartition(".")[0]
+    return [name for name in found if name.rpartition(".")[0] == parent and len(lists[name]) == len(lists[first])]
+
+
+def _unnested(parts: nn.Module) -> Iterator[nn.Module]:
+    for part in parts.children():
+        yield from _unnested(part) if isinstance(part, nn.ModuleList) else [part]
+
+
+def _table(body: nn.Module) -> nn.Module | None:
+    """What the class itself names as its table of pieces."""
+    named = getattr(body, "get_input_embeddings", None)
+    try:
+        return named() if callable(named) else None
+    except (NotImplementedError, AttributeError):
+        return None
 
 
 def keep_layers(body: nn.Module, kept: list[int]) -> None:
-    """Leaves these layers of its list; ValueError where it has others."""
-    name = list_of_layers(body)
-    layers = [] if name is None else list(body.get_submodule(name))
-    if name is None or not {*kept} <= {*range(len(layers))}:
-        raise ValueError(f"keeping layers {kept} needs a list of them: {type(body).__name__} has {len(layers)}")
-    parent, _, last = name.rpartition(".")
+    """Leaves these layers of its list; ValueError where it has others, or has none that can be cut."""
+    names = lists_of_layers(body)
+    layers = list(body.get_submodule(names[0]).children()) if len(names) == 1 else []
+    if not {*kept} <= {*range(len(layers))} or any(isinstance(layer, nn.ModuleList) for layer in layers):
+        raise ValueError(f"keeping layers {kept} needs one list of them: {type(body).__name__} has {len(layers)}")
+    parent, _, last = names[0].rpartition(".")
     setattr(body.get_submodule(parent), last, nn.ModuleList(layers[place] for place in kept))
     config = getattr(body, "config", None)
     for key, value in list(vars(config).items()) if config is not None else ():
@@ -228,7 +281,7 @@ def with_shape(config: EncoderConfig) -> EncoderConfig:
             with seeded(0):
                 encoder = Foreign(config)
         with torch.no_grad():
-            hidden = encoder.eval()(torch.zeros(1, PROBED, dtype=torch.int64, device=next(encoder.parameters()).device))
+            hidden = encoder.eval()(_probe(encoder))
         layers = len(encoder.layers.execution_order())
     except InputError:
         raise

@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from harness import extensions
+from harness.checkpoints import native
 from harness.errors import InputError
 from harness.models.config import GROUP, EncoderConfig, Pooling
 from harness.models.foreign import Foreign, keep_layers, with_shape
@@ -30,6 +32,16 @@ UNREAD = (
     *("problem_type", "finetuning_task", "task_specific_params", "use_cache", "vocab_size", "pad_token_id", "num_labels"),
 )
 """Keys of a config.json that the encoder does not depend on, or that are given beside it."""
+
+REFUSED = {
+    "mra": "its attention is a CUDA kernel that the library fetches: without it, it computes zeros",
+    "perceiver": "it reads embedded inputs, not tokens",
+    "reformer": "it hashes at random in each call, and trains on texts of one length alone",
+}
+"""Types of encoders that cannot be an arm, and why."""
+
+CODE_POINTS = sys.maxunicode + 1
+"""Pieces of an encoder without a table of them: its ids are characters."""
 
 EXTRA = "hub"
 """What installs it."""
@@ -63,12 +75,37 @@ def make(vocab_size: int, pad_token_id: int, model_type: str = "", **options: An
 
     Of an encoder-decoder the encoder alone. A pooler is left out: heads are the harness's. ValueError for an unknown type.
     """
-    config = _config({"model_type": model_type, **options, "vocab_size": vocab_size})
-    config.use_cache = False
-    if pad_token_id != getattr(config, "pad_token_id", pad_token_id):
-        config.pad_token_id = pad_token_id
+    return _built(vocab_size, pad_token_id, {"model_type": model_type, **options})[1]
+
+
+def _built(vocab_size: int, pad_token_id: int, options: dict[str, Any]) -> tuple[Any, nn.Module]:
+    """The whole model and the part of it that encodes texts."""
+    config = _config(options)
+    text = _text(config)
+    config.use_cache = text.use_cache = False
+    text.pad_token_id = pad_token_id
+    if hasattr(text, "vocab_size"):
+        text.vocab_size = vocab_size
     with _quiet():
-        return _encoder_part(_library().AutoModel.from_config(config, dtype=torch.float32), config)
+        model = _library().AutoModel.from_config(config, dtype=torch.float32)
+        return model, _encoder_part(model, config)
+
+
+def write_published(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
+    """Writes config.json and the tensors of an encoder of transformers to the folder; none of a decoder.
+
+    ValueError for layers that its config.json cannot leave out.
+    """
+    model, part = _built(shape.vocab_size, shape.pad_token_id, shape.options)
+    if shape.layers_kept:
+        keep_layers(part, shape.layers_kept)
+        if part.config is not model.config:
+            raise ValueError(f"config.json of model_type={model.config.model_type} cannot say which layers were kept")
+    part.load_state_dict(native.part(state, "encoder.body."))
+    own = {id(tensor) for tensor in part.state_dict(keep_vars=True).values()}
+    tensors = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if id(tensor) in own}
+    with _quiet():
+        model.save_pretrained(folder, state_dict=tensors)
 
 
 def is_installed() -> bool:
@@ -81,11 +118,24 @@ def _library() -> Any:
 
 
 def _config(config_json: dict[str, Any]) -> Any:
-    """The library's config; ValueError for a type that it does not have."""
+    """The library's config; ValueError for a type that it does not have, or that cannot be an arm."""
     known, kind = _library().CONFIG_MAPPING, config_json.get("model_type")
     if not kind or kind not in known:
         raise ValueError(f"model_type={kind!r} is none of transformers {_library().__version__}")
-    return known[kind].from_dict({key: value for key, value in config_json.items() if key != "model_type"})
+    if kind in REFUSED:
+        raise ValueError(f"model_type={kind}: {REFUSED[kind]}")
+    config = known[kind].from_dict({key: value for key, value in config_json.items() if key != "model_type"})
+    classes = _library().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(kind)
+    config.architectures = [classes[0]] if isinstance(classes, tuple | list) else None  # the first has one state a token
+    if getattr(config, "default_language", "") is None:  # whose adapters texts without a language run through
+        config.default_language = config.languages[0]
+    return config
+
+
+def _text(config: Any) -> Any:
+    """The part of a config that describes the encoder of texts: of one with a decoder, or with other senses."""
+    part = getattr(config, "encoder", config) if config.is_encoder_decoder else config
+    return part.get_text_config()
 
 
 def _encoder_part(model: Any, config: Any) -> nn.Module:
@@ -93,12 +143,12 @@ def _encoder_part(model: Any, config: Any) -> nn.Module:
     for module in [one for one in part.modules() if isinstance(getattr(one, "pooler", None), nn.Module)]:
         module.pooler = nn.Identity()
     part.warn_if_padding_and_no_attention_mask = _nothing  # it reads values, which waits for the device
-    types = getattr(config, "type_vocab_size", None)
+    types = getattr(_text(config), "type_vocab_size", None)
     part.takes_segments = isinstance(types, int) and types > 1
     masked = _library().models.auto.modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     if config.model_type in masked and part is model:
         part.make_masked_head = functools.partial(_masked_head, config)
-    longest = _longest(part, config)
+    longest = _longest(part, _text(config))
     if longest is not None:
         part.longest_text = longest
     return part
@@ -152,9 +202,9 @@ def _longest(part: nn.Module, config: Any) -> int | None:
     rows = getattr(config, "max_position_embeddings", None)
     if not isinstance(rows, int) or rows < 1:
         return None
-    tables = [one for name, one in part.named_modules() if isinstance(one, nn.Embedding) and "position" in name]
-    padded = next((one.padding_idx for one in tables if one.padding_idx is not None and one.num_embeddings == rows), None)
-    return rows if padded is None else rows - padded - 1
+    tables = [one for name, one in part.named_modules() if "position" in name and hasattr(one, "weight")]
+    padded = (getattr(one, "padding_idx", None) for one in tables if len(one.weight) == rows)
+    return rows - next((place + 1 for place in padded if place is not None), 0)
 
 
 @contextlib.contextmanager
@@ -183,11 +233,11 @@ def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
     auto = _library().models.auto.modeling_auto
     is_masked = kind in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not known.is_encoder_decoder
     is_causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked and not known.is_encoder_decoder
-    text = known.get_text_config()
+    text = _text(known)
     shape = EncoderConfig(
         encoder=TRANSFORMERS,
         options=options,
-        vocab_size=text.vocab_size,
+        vocab_size=getattr(text, "vocab_size", CODE_POINTS),
         pad_token_id=text.pad_token_id if isinstance(text.pad_token_id, int) and text.pad_token_id >= 0 else 0,
         pooling=Pooling.last if is_causal else Pooling.mean if known.is_encoder_decoder else Pooling.cls,
         vector_pooling=Pooling.last if is_causal else Pooling.mean,
@@ -224,8 +274,9 @@ def load_published(folder: Path, encoder: Foreign, said: str) -> None:
 def _read(auto: Any, folder: Path, said: str) -> tuple[Any, set[int]]:
     """The model that the files have, and the ids of its parameters that they lack; InputError for files that cannot be read."""
     try:
+        config = _config(json.loads((folder / "config.json").read_text()))
         model, info = auto.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True, trust_remote_code=False
+            folder, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True, trust_remote_code=False
         )
     except Exception as error:  # of files of others, and the library raises no narrower one
         raise InputError(f"{said}: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error

@@ -108,7 +108,7 @@ class Shape:
         return build_classifier(self.config, self.num_outputs, 0, self.head)
 
     def adapted(self) -> Classifier:
-        """The model without values, with what the adaptation adds and freezes."""
+        """The model as `model`, with what the adaptation adds and freezes."""
         model = self.model()
         adapt(model, self.adaptation)
         return model
@@ -142,7 +142,7 @@ def _ids(model: Classifier, batch_size: int, length: int) -> Tensor:
 
 
 def _of_step(model: Classifier, batch_size: int, length: int) -> int:
-    """Counted FLOPs of forward and backward of a model on the meta device."""
+    """Counted FLOPs of forward and backward of a model."""
     with counting() as counter:
         model(_ids(model, batch_size, length)).sum().backward()
     return counter.get_total_flops()

@@ -15,12 +15,13 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from harness import paths
-from harness.checkpoints import finetuned, native
+from harness.checkpoints import finetuned, foreign, native
 from harness.config.choices import TaskKind
 from harness.data.tokenizer import by_words, special_ids
 from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
+from harness.models.foreign import Foreign
 from harness.models.heads import SequenceClassifier
 from harness.models.huggingface import config_of, exported, family_of, homeless, load, published
 from harness.models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
@@ -51,6 +52,8 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     state, shape = native.read(checkpoint)
     task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
     tokenizer = finetuned.tokenizer_of(checkpoint / native.TOKENIZER, shape)
+    if shape.encoder is not None:
+        return _of_library(checkpoint, out, state, shape, tokenizer, card)
     if task is not None and task.kind == TaskKind.tokens.name:
         by_words(tokenizer)
     try:
@@ -102,6 +105,37 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
             f"loaded and run once by {checked}",
         ]
     )
+
+
+def _of_library(
+    checkpoint: Path, out: Path, state: dict[str, Tensor], shape: EncoderConfig, tokenizer: Tokenizer, card: str | None
+) -> str:
+    """Writes an encoder of transformers, without a head, as `export`; InputError for one of another package."""
+    if shape.encoder != foreign.TRANSFORMERS:
+        raise InputError(f"{checkpoint} is computed by {shape.encoder}, which transformers does not have: expected format=onnx")
+    texts = {
+        "tokenizer.json": tokenizer.to_str(),
+        "tokenizer_config.json": _tokenizer_config(tokenizer, shape, shape.longest_text),
+    }
+    with native.exported(out) as building:
+        try:
+            foreign.write_published(building, state, shape)
+        except ValueError as error:
+            raise InputError(f"{checkpoint} cannot be exported: {error}") from error
+        for name, text in (texts | ({} if card is None else {"README.md": card})).items():
+            (building / name).write_text(text, encoding="utf-8")
+        checked = check(building, state, shape, by_library)
+    left = [*dict.fromkeys(name.partition(".")[0] for name in state if not name.startswith("encoder."))]
+    return (
+        f"wrote {out}: {shape.options['model_type']}\nleft out: {', '.join(left) or 'none'}\nloaded and run once by {checked}"
+    )
+
+
+def by_library(folder: Path, ids: Tensor) -> tuple[str, Tensor]:
+    """As `model.init_from` reads it with the provider transformers."""
+    encoder = Foreign(foreign.published_shape(json.loads((folder / "config.json").read_text()), str(folder)))
+    foreign.load_published(folder, encoder, str(folder))
+    return "transformers", encoder.eval()(Batch(ids))
 
 
 def _tokenizer_config(tokenizer: Tokenizer, shape: EncoderConfig, longest: int) -> str:

@@ -2,18 +2,13 @@
 
 import gzip
 import json
-import os
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pytest
-import yaml
-from fuzzing import ALL, changed, changes, places, tried
-from hypothesis import strategies as st
+from damaged_files import Kind, bytes_of, damages, examples, values_of
+from fuzzing import changes, tried
 from pyarrow import parquet
 from safetensors.numpy import save
 
@@ -23,8 +18,6 @@ from harness.config.choices import CorpusSource, TaskKind
 from harness.config.schema import CorpusConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.corpus.documents import documents
 from harness.data import tokenizer
-from harness.errors import InputError
-from harness.plugins.audit import claims
 from harness.tasks import kind_of
 from harness.tasks.rows import load_table, with_labels
 
@@ -32,14 +25,7 @@ pytestmark = pytest.mark.long
 
 PIECES = [*tokenizer.SPECIAL, *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij")]
 BERT = {"model_type": "bert", "vocab_size": 25, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-BERT |= {
-    "intermediate_size": 64,
-    "hidden_act": "gelu",
-    "max_position_embeddings": 96,
-    "pad_token_id": 0,
-    "layer_norm_eps": 1e-12,
-}
-CLAIM = {"claim": "a", "claimed": -0.5, "readings": {"x": {"measure": "flops", "of": "model=windowed", "lengths": [64]}}}
+BERT |= {"intermediate_size": 64, "hidden_act": "gelu", "max_position_embeddings": 96, "pad_token_id": 0}
 
 
 def read_rows(path: Path) -> None:
@@ -83,16 +69,6 @@ def read_published(path: Path) -> None:
     huggingface.checkpoint_of(config)
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A file of users: its sound content, what reads it, and files beside it."""
-
-    name: str
-    content: bytes
-    read: Callable[[Path], object]
-    beside: tuple[tuple[str, bytes], ...] = ()
-
-
 def _tokenizer() -> bytes:
     return tokenizer.build(TokenizerConfig(vocab_size=60, min_frequency=1), ["abc hij", "cab jig"]).to_str().encode()
 
@@ -113,7 +89,6 @@ KINDS = {
     "model": Kind(
         "mine.yaml", b"# mine\nattention_window: 8\ntokenizer:\n  kind: bpe\n  vocab_size: 90\n", own_files.refuse_unsound
     ),
-    "claims": Kind("mine.yaml", yaml.safe_dump({"source": "s", "claims": {"c": CLAIM}}).encode(), claims.read),
     "csv": Kind("rows.csv", b'text,y\n"a film, old",pos\nno film,neg\n', read_rows),
     "tsv": Kind("rows.tsv", b"text\ty\na film\tpos\nno film\tneg\n", read_rows),
     "jsonl": Kind("rows.jsonl", "\n".join(map(json.dumps, ROWS)).encode(), read_rows),
@@ -129,46 +104,6 @@ KINDS = {
     "tokenizer_config": Kind("tokenizer_config.json", b'{"do_lower_case": false}', read_published, WITH_CONFIG),
 }
 
-noise = st.binary(max_size=8)
-odd = st.sampled_from(
-    [b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b'"', b"'", b"[" * 300, b"{" * 300, b"9" * 5000, b"\n\n", b"\xe2\x80\xa8"]
-)
-damages = st.lists(st.tuples(places, places, st.one_of(noise, odd, st.none())), min_size=1, max_size=3)
-
-
-def damaged(content: bytes, drawn: list[tuple[float, float, bytes | None]]) -> bytes:
-    """Parts of the content replaced, or, with None, all that follows cut off."""
-    for begin, length, replacement in drawn:
-        at = int(begin * len(content))
-        rest = b"" if replacement is None else replacement + content[at + int(length * 9) :]
-        content = content[:at] + rest
-    return content
-
-
-def refusal(kind: Kind, path: Path) -> str | None:
-    try:
-        kind.read(path)
-    except InputError as error:
-        return str(error)
-    return None
-
-
-def answered(kind: Kind, content: bytes, folder: Path) -> None:
-    """Reads the content from a file; InputError must be one line that names the file or a key."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for name, beside in (*kind.beside, (kind.name, content)):
-        (folder / name).write_bytes(beside)
-    line = refusal(kind, folder / kind.name)
-    named = (kind.name, str(folder), "corpus 'own'", "task 'own'", "task.")
-    assert line is None or ("\n" not in line and any(name in line for name in named)), line
-    assert sorted(path.name for path in folder.iterdir()) == sorted({kind.name, *dict(kind.beside)})
-
-
-def examples(kind: str, share: int) -> int:
-    """Of one kind, so that all kinds together have ALL."""
-    return max(1, int(os.environ.get("FUZZ_EXAMPLES", ALL)) // share)
-
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_sound_file_is_read(tmp_path, name):
@@ -178,21 +113,7 @@ def test_a_sound_file_is_read(tmp_path, name):
     kind.read(tmp_path / kind.name)
 
 
-def bytes_of(kind: Kind, folder: Path) -> Callable:
-    return lambda drawn: answered(kind, damaged(kind.content, drawn), folder)
-
-
-def values_of(kind: Kind, folder: Path) -> Callable:
-    def check(drawn: list[tuple[float, object]]) -> None:
-        value = yaml.safe_load(kind.content) if kind.name.endswith("yaml") else json.loads(kind.content)
-        for place, new in drawn:
-            value = changed(value, place, new)
-        answered(kind, json.dumps(value).encode(), folder)  # JSON is YAML, too
-
-    return check
-
-
-BY_VALUE = ("model", "claims", "tokenizer", "config.json", "tokenizer_config")
+BY_VALUE = ("model", "tokenizer", "config.json", "tokenizer_config")
 
 
 @pytest.mark.parametrize("name", KINDS)

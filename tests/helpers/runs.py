@@ -50,6 +50,18 @@ def make_run() -> Callable[..., Run]:
 
 
 @pytest.fixture
+def scored(make_run: Callable[..., Run]) -> Callable[..., list[Run]]:
+    """Builds the finished runs of an arm: task -> score of each seed, on so many items that these leave nothing open."""
+
+    def make(arm: str, scores: dict[str, list[float]], values: dict[str, float] | None = None, **more: str) -> list[Run]:
+        beside = {"eval/examples": 1e7} | (values or {})
+        of_seeds = [(task, seed, score) for task, found in scores.items() for seed, score in enumerate(found)]
+        return [make_run(arm, seed, {"eval/score": score} | beside, task=task, **more) for task, seed, score in of_seeds]
+
+    return make
+
+
+@pytest.fixture
 def study_of() -> Callable[..., Study]:
     """Makes a study of a comparison in memory: metric -> run id -> {step: value} or {step: values}."""
 

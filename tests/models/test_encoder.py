@@ -26,7 +26,6 @@ AXES = {
     "shared": {"num_hidden_groups": 1},
 }
 LENGTH = 30  # longer than what one block of a window of 8 covers
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 def small_config(**changes) -> EncoderConfig:
@@ -59,19 +58,11 @@ def built(config: EncoderConfig, seed: int = 0) -> Encoder:
 # Size
 
 
-def test_embeddings_as_wide_as_the_stack_have_no_projection():
-    assert Encoder(small_config()).embeddings.projection is None
-    assert Encoder(small_config(embedding_size=48)).embeddings.projection is None
-    narrow = Encoder(small_config(embedding_fraction=1 / 6)).embeddings
-    assert narrow.projection.weight.shape == (48, 8)
-    assert narrow.token_embedding.weight.shape == (60, 8)
-
-
 # Training
 
 
 @pytest.mark.parametrize("chosen", list(product([False, True], repeat=4)), ids=lambda flags: "".join(map(str, map(int, flags))))
-def test_every_combination_of_enhancements_trains(chosen):
+def test_every_combination_of_enhancements_reaches_every_parameter(chosen):
     """One bit each for factorized, windowed, swiglu and shared."""
     axes = [axis for axis, on in zip(AXES.values(), chosen, strict=True) if on]
     changes = {key: value for axis in axes for key, value in axis.items()}
@@ -82,17 +73,6 @@ def test_every_combination_of_enhancements_trains(chosen):
         assert parameter.grad.isfinite().all(), name
         assert parameter.grad.any(), name
     assert not model.encoder.embeddings.position_embedding.weight.grad[LENGTH:].any()
-
-    model = build_classifier(small_config(**changes, **NO_DROPOUT), num_outputs=2, seed=0)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    losses = []
-    for _ in range(8):
-        loss = model.loss(model(batch), batch.labels)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.5 * losses[0]
 
 
 # Sharing

@@ -40,43 +40,39 @@ def test_gated_feed_forward_activates_the_first_half_and_multiplies_by_the_secon
     torch.testing.assert_close(module(hidden), expected)
 
 
-def blocks(**changes) -> list:
-    """The two halves of a layer as functions of the hidden states, with the modules in them."""
-    config = EncoderConfig(**CONFIG, **changes)
-    attention, feed_forward = AttentionBlock(config, layer=1), FeedForwardBlock(config)
-    return [
-        (
-            attention,
-            attention.attention,
-            lambda hidden: attention(hidden, Context()),
-            lambda x: attention.attention(x, Context()),
-        ),
-        (feed_forward, feed_forward.feed_forward, feed_forward, feed_forward.feed_forward),
-    ]
+HALVES = pytest.mark.parametrize("half", [0, 1], ids=["attention", "feed_forward"])
 
 
-@pytest.mark.parametrize("half", [0, 1], ids=["attention", "feed_forward"])
-def test_post_norm_norms_the_sum(half):
+def blocks(half: int, **changes) -> tuple:
+    """One half of a layer, and as functions of the hidden states: the half, and the module in it."""
     torch.manual_seed(0)
-    block, _, run, branch = blocks()[half]
+    config = EncoderConfig(**CONFIG, **changes)
+    if half == 0:
+        block = AttentionBlock(config, layer=1)
+        return block, lambda hidden: block(hidden, Context()), lambda x: block.attention(x, Context())
+    block = FeedForwardBlock(config)
+    return block, block, block.feed_forward
+
+
+@HALVES
+def test_post_norm_norms_the_sum(half):
+    block, run, branch = blocks(half)
     block.eval()
     hidden = torch.randn(2, 3, 8)
     torch.testing.assert_close(run(hidden), F.layer_norm(hidden + branch(hidden), (8,), eps=1e-12))
 
 
-@pytest.mark.parametrize("half", [0, 1], ids=["attention", "feed_forward"])
+@HALVES
 def test_pre_norm_norms_what_the_branch_sees(half):
-    torch.manual_seed(0)
-    block, _, run, branch = blocks(norm_place=NormPlace.pre)[half]
+    block, run, branch = blocks(half, norm_place=NormPlace.pre)
     block.eval()
     hidden = 3 * torch.randn(2, 3, 8)
     torch.testing.assert_close(run(hidden), hidden + branch(F.layer_norm(hidden, (8,), eps=1e-12)))
 
 
-@pytest.mark.parametrize("half", [0, 1], ids=["attention", "feed_forward"])
+@HALVES
 def test_both_halves_drop_out_while_training(half):
-    torch.manual_seed(0)
-    block, _, run, _ = blocks(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.0)[half]
+    block, run, _ = blocks(half, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.0)
     hidden = torch.randn(2, 3, 8)
     assert not torch.allclose(run(hidden), run(hidden))
     block.eval()

@@ -21,19 +21,24 @@ def encoder_of(**keys: object) -> Encoder:
     return encoder
 
 
-def attention_by_distance(encoder: Encoder) -> list[dict[int, float]]:
-    """Of each head of the first layer: distance -> mean share of the attention of all tokens that have a token there."""
+def scores_of(encoder: Encoder) -> torch.Tensor:
+    """(B, H, T, T) of the first layer, on random texts."""
     attention = encoder.layers.attentions[0].attention
     ids = torch.randint(5, 500, (8, LENGTH), generator=torch.Generator().manual_seed(0))
     heads = attention.query_key_value(encoder.embeddings(as_batch(ids)))
     query, key, _ = heads.view(8, LENGTH, 3, attention.num_heads, attention.head_size).transpose(1, 3).unbind(2)
-    scores = query @ key.transpose(-1, -2) * attention.head_size**-0.5
-    if attention.causal:
+    return query @ key.transpose(-1, -2) * attention.head_size**-0.5
+
+
+def attention_by_distance(encoder: Encoder) -> list[dict[int, float]]:
+    """Of each head of the first layer: distance -> mean share of the attention of all tokens that have a token there."""
+    scores = scores_of(encoder)
+    if encoder.config.causal:
         scores = scores.masked_fill(torch.ones(LENGTH, LENGTH).triu(1).bool(), -torch.inf)
     shares = scores.softmax(-1)  # (B, H, T, T)
     return [
         {distance: shares[:, head].diagonal(distance, 1, 2).mean().item() for distance in range(-40, 41)}
-        for head in range(attention.num_heads)
+        for head in range(shares.shape[1])
     ]
 
 
@@ -110,10 +115,6 @@ def test_the_score_at_a_head_s_own_distance_is_the_stated_one(embedding_size):
     """Also where sines and cosines take 48 of 64 features."""
     encoder = encoder_of(embedding_size=embedding_size, type_vocab_size=0)
     assert look_at_neighbours(encoder, 3)
-    attention = encoder.layers.attentions[0].attention
-    ids = torch.randint(5, 500, (8, LENGTH), generator=torch.Generator().manual_seed(0))
-    heads = attention.query_key_value(encoder.embeddings(as_batch(ids)))
-    query, key, _ = heads.view(8, LENGTH, 3, attention.num_heads, attention.head_size).transpose(1, 3).unbind(2)
-    scores = query @ key.transpose(-1, -2) * attention.head_size**-0.5
+    scores = scores_of(encoder)
     own = [scores[:, head].diagonal(distance, 1, 2).mean().item() for head, distance in zip(range(4), DISTANCES, strict=False)]
     assert sum(own) / len(own) == pytest.approx(STRENGTH, rel=0.1)

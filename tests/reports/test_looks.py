@@ -22,7 +22,6 @@ from harness.reports.writing import findings
 STUDIES = 2000
 LOOKS = by_launch.looks(FEWEST_REPLICATES, 12)
 DIFFERENT = (Verdict.BETTER, Verdict.WORSE)
-MANY = {"eval/examples": 1e7, "eval/majority_score": 0.3}
 
 
 def at_look(scores: np.ndarray, seeds: int, looks: int = len(LOOKS)) -> dict[int, after_look.Change]:
@@ -106,30 +105,28 @@ def test_looks_that_do_not_share_the_level_would_not_be_honest():
     assert np.mean(alarms) > 0.08
 
 
-def runs_of(make_run, scores: dict[str, list[float]], **more: str) -> list:
+def runs_of(scored, scores: dict[str, list[float]], **more: str) -> list:
     return [
-        make_run(arm, seed, {HEADLINE: score, **MANY}, **more)
-        for arm, of_arm in scores.items()
-        for seed, score in enumerate(of_arm)
+        run for arm, of_arm in scores.items() for run in scored(arm, {"sst2": of_arm}, {"eval/majority_score": 0.3}, **more)
     ]
 
 
 NEAR = {"base": [0.80, 0.81, 0.79], "new": [0.829, 0.838, 0.823]}
 
 
-def test_a_report_corrects_for_the_looks_that_its_runs_name(make_run):
+def test_a_report_corrects_for_the_looks_that_its_runs_name(scored):
     """The difference has p 0.003: enough for one look, and for 12 and more no longer."""
     verdicts = []
     for looks in ("1", "4", "40"):
-        comparison = compare("s", runs_of(make_run, NEAR, **{tags.SEED_LOOKS: looks}))
+        comparison = compare("s", runs_of(scored, NEAR, **{tags.SEED_LOOKS: looks}))
         verdicts.append(overall.of_tasks(comparison).change("new", HEADLINE).verdict)
         assert ("in at most 4 looks" in findings.opening(comparison)) == (looks == "4")
     assert verdicts == [Verdict.BETTER, Verdict.BETTER, Verdict.NOT_RESOLVED]
 
 
-def test_a_look_says_what_is_resolved_and_waits_for_the_rest(make_run):
+def test_a_look_says_what_is_resolved_and_waits_for_the_rest(scored):
     scores = NEAR | {"open": [0.75, 0.9, 0.8], "late": [0.9, 0.9]}
-    looked = after_look.judge(compare("s", runs_of(make_run, scores)))
+    looked = after_look.judge(compare("s", runs_of(scored, scores)))
     assert looked["unresolved"] == ["late", "open"]
     assert looked["arms"]["new"].endswith("▲ better")
     assert "seeds would do if it is as measured" in looked["arms"]["open"] or "needs" in looked["arms"]["open"]

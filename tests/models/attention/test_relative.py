@@ -4,12 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.measure import flops
 from harness.models.attention.relative import RelativeAttention, relative_context, relative_shift
 from harness.models.batch import Batch
-from harness.models.config import EncoderConfig, Pooling, Position
+from harness.models.config import EncoderConfig, Position
 from harness.models.encoder import Encoder, initialise
-from harness.models.heads import build_classifier
 
 
 def small_config(**changes) -> EncoderConfig:
@@ -68,10 +66,3 @@ def test_one_segment_is_as_none_whichever_it_is():
     plain = encoder(Batch(ids))
     assert_near(encoder(Batch(ids, torch.ones_like(ids))), plain)
     assert not torch.allclose(encoder(Batch(ids, types)), plain, atol=1e-2)
-
-
-@pytest.mark.parametrize("length", [1, 8, 65])
-def test_flops_formula_equals_the_count(length):
-    config = small_config(attention_bias=False, pooling=Pooling.last)
-    count = flops.counted(flops.Shape(config, 2, 1, length), backward=False)
-    assert count == build_classifier(config, 2, seed=0).flops(length)

@@ -81,6 +81,32 @@ FAMILY = {
     ),
 }
 
+DEBERTA = SIZES | {"num_hidden_layers": 3, "max_position_embeddings": 24, "relative_attention": True}
+DEBERTA |= {"position_biased_input": False, "pos_att_type": ["c2p", "p2c"]}
+V3 = DEBERTA | {"position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm"}
+SHORT_TABLE = DEBERTA | {"max_relative_positions": 6, "type_vocab_size": 2, "hidden_act": "relu"}
+DISENTANGLED = {
+    "deberta": ("Deberta", DEBERTA),
+    "deberta short table and types": ("Deberta", SHORT_TABLE),
+    "deberta content to position": ("Deberta", DEBERTA | {"pos_att_type": ["c2p"]}),
+    "deberta position to content": ("Deberta", DEBERTA | {"pos_att_type": ["p2c"]}),
+    "deberta v3": ("DebertaV2", V3),
+    "deberta v3 wide buckets": ("DebertaV2", V3 | {"position_buckets": 17, "max_relative_positions": 40}),
+    "deberta v3 position to content": ("DebertaV2", V3 | {"pos_att_type": ["p2c"]}),
+    "deberta v2 own projections": ("DebertaV2", V3 | {"share_att_key": False, "norm_rel_ebd": "none"}),
+    "deberta v2 without buckets": ("DebertaV2", V3 | {"position_buckets": -1, "pooler_hidden_act": "tanh"}),
+    "deberta v2 as silent as it may be": ("DebertaV2", DEBERTA),
+    "deberta v2 content to position": ("DebertaV2", V3 | {"share_att_key": False, "pos_att_type": ["c2p"]}),
+    "deberta v2 position to content": ("DebertaV2", DEBERTA | {"pos_att_type": "p2c"}),
+}
+ENDS = [(name, length) for name in ("deberta short table and types", "deberta v3") for length in (1, 3, 5, 24)]
+FAMILY |= {
+    f"{name}, {length}": Family(kind, of, "type_vocab_size" in of, (length, -(-2 * length // 3), -(-length // 4), 1))
+    for name, length in [*((name, length) for name in DISENTANGLED for length in (12, 60)), *ENDS]
+    for kind, of in [DISENTANGLED[name]]
+}
+"""Every kind below and above the longest distance of its table, and one of each table at all ends of its buckets."""
+
 
 def batch_of(family: Family, padding: int) -> Batch:
     """Texts of unlike lengths, padded on the right."""
@@ -98,6 +124,8 @@ def theirs(family: Family, model: transformers.PreTrainedModel, batch: Batch) ->
         inputs["token_type_ids"] = batch.token_type_ids
     if family.name == "Longformer":
         inputs["global_attention_mask"] = torch.zeros_like(batch.input_ids).index_fill(1, torch.tensor([0]), 1)
+    if family.name.startswith("Deberta"):  # it takes numbers of positions from a table that may be too short, and reads none
+        inputs["position_ids"] = torch.zeros_like(batch.input_ids)
     given = model(**inputs)
     return list(given.hidden_states), getattr(given, "logits", None)
 
@@ -139,6 +167,10 @@ def test_family_equals_transformers(name):
     real = [token for token in range(VOCABULARY) if token != reference.config.pad_token_id]
     assert wanted.abs().max() > 1e-3
     torch.testing.assert_close(gradient[real], wanted[real], rtol=0, atol=1e-4)
+    if family.name.startswith("Deberta"):
+        distances = reference.deberta.encoder.rel_embeddings.weight.grad
+        assert distances.any() or max(family.lengths) == 1
+        torch.testing.assert_close(model.encoder.layers.relative.embedding.weight.grad, distances, rtol=0, atol=1e-4)
 
 
 @pytest.mark.long
@@ -195,6 +227,8 @@ PRETRAINED = {
     "RobertaModel": ("roberta", ["head"]),
     "ModernBertModel": ("modernbert", ["pooler", "head"]),
     "GPT2Model": ("gpt2", ["head"]),
+    "DebertaForMaskedLM": ("deberta, 12", ["pooler", "head"]),
+    "DebertaV2Model": ("deberta v3, 12", ["pooler", "head"]),
 }
 
 

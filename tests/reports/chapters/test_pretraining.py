@@ -4,12 +4,11 @@ import json
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from texts import md, parts
 
 from harness.comparison import compare as comparing
-from harness.comparison.section import ACCURACY, LOSS
+from harness.comparison.section import ACCURACY
 from harness.comparison.verdicts import Verdict
 from harness.errors import InputError
 from harness.plugins.chapters import pretraining_pictures
@@ -38,16 +37,6 @@ def sentences(comparison, index: int = 0) -> str:
     return "\n".join(notes_of(comparison, section))
 
 
-def test_section_of_a_pretraining_judges_held_out_loss_and_accuracy(pretrained, ended):
-    better = pretrained("albert+mlm_sop", ends=ended(2.7, {"pretrain/masked_accuracy": 0.42}))
-    section = comparing.compare("s", [pretrained(), better]).sections[0]
-    result = texts(md(tables.before_after(section)), "albert+mlm_sop")
-    assert result["held-out masked loss"] == "2.700 nats<br>−10.0 % △ better?"
-    assert result["held-out masked accuracy"] == "0.420<br>+2.0 points (+5.0 %) △ better?"
-    assert result["tokens pretrained on"] == "20.0 M"
-    assert result["pretraining FLOPs"] == "600.0 TFLOP<br>0.0 % ="
-
-
 def test_parts_of_an_objective_are_columns_with_what_to_hold_them_against(pretrained, ended):
     parts = {"pretrain/pair_accuracy": 0.52}, {"pretrain/detection_accuracy": 0.9, "pretrain/replaced_accuracy": 0.2}
     runs = [pretrained("base+mlm_sop", ends=ended(3.0, parts[0])), pretrained("base+rtd", ends=ended(3.0, parts[1]))]
@@ -61,12 +50,6 @@ def test_parts_of_an_objective_are_columns_with_what_to_hold_them_against(pretra
     plain = comparing.compare("s", [pretrained()])
     assert "guessing" not in sentences(plain)
     assert "segment pairs" not in md(tables.before_after(plain.sections[0]))
-
-
-def test_unigram_entropy_stands_below_the_masked_losses(pretrained):
-    result = texts(md(tables.before_after(comparing.compare("s", [pretrained()]).sections[0])), "*unigram entropy*")
-    assert result.pop("held-out masked loss") == "6.400 nats"
-    assert set(result.values()) == {"*unigram entropy*", "–"}
 
 
 def test_training_losses_of_objectives_are_never_compared(pretrained, ended):
@@ -162,15 +145,6 @@ def test_metric_that_one_pretraining_lacks_is_a_dash(pretrained, ended):
     )
     assert (result["held-out masked accuracy"], result["pretraining FLOPs"]) == ("–", "–")
     assert "pretraining peak memory" not in result
-
-
-def test_counted_costs_have_no_interval(pretrained):
-    runs = [pretrained(name, seed) for name in ("base+mlm", "gpt+clm") for seed in (0, 1)]
-    header = md(tables.differences(comparing.compare("s", runs).sections[0])).splitlines()[0]
-    assert "held-out masked loss" in header
-    assert "pretraining time" not in header  # by the clock of each run
-    assert "FLOPs" not in header
-    assert "tokens pretrained" not in header
 
 
 def test_notes_say_budget_corpus_and_which_head_predicts(pretrained, ended):
@@ -282,11 +256,6 @@ def test_pretraining_that_was_superseded_is_said(make_run, pretrained):
     )
 
 
-def test_pretraining_that_is_shown_needs_no_word(make_run, pretrained):
-    runs = [pretrained(fingerprint="f0"), make_run("base+mlm", model="base", pretraining="f0")]
-    assert sentences(comparing.compare("s", runs), 1) == ""
-
-
 def test_overlap_is_said_in_the_section_of_its_task(make_run):
     runs = [make_run("base"), make_run("base+mlm", values={"corpus/overlap": 0.0125})]
     text = "% of the evaluation items share a run of 13 tokens with the pretraining corpus"
@@ -300,26 +269,6 @@ def test_conditions_that_differ_say_how_to_compare_along_them(make_run):
     text = md(section_text.conditions_differences(result, result.sections[0]))
     assert "| pretrain.tokens | 1 | 2 | `--along pretrain.tokens` |" in text
     assert "| x | 1 | 2 | `--along x` |" in text
-
-
-@pytest.mark.long
-def test_summary_has_the_ends_and_no_training_loss(tracking):
-    tracking.log_pretraining()
-    assert main(["--out", "here"]) == 0
-    table = pd.read_csv("here/summary.csv").set_index("metric")
-    assert table.loc[LOSS, "mean"] == 3.0
-    assert table.loc["pretrain/tokens", "mean"] == 100_000
-    assert not {"pretrain/loss", "finetune/loss"} & set(table.index)
-
-
-@pytest.mark.long
-def test_report_of_a_real_store_shows_both_pictures(tracking):
-    tracking.log_pretraining()
-    tracking.log_pretraining("albert+mlm_sop", fingerprint="f1")
-    assert main(["--out", "here"]) == 0
-    text = Path("here", "report.md").read_text()
-    assert all(f"]({name})" in text for name in ("masked_loss.svg", "pretrain_loss.svg"))
-    assert "<title>base" in Path("here", "masked_loss.svg").read_text()
 
 
 BITS, PER_TOKEN = "pretrain/heldout_bits_per_byte", "pretrain/masked_loss"

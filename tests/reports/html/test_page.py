@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from harness.comparison.compare import compare
-from harness.document import Bullets, Cell, Document, Picture, Section
+from harness.document import Bullets, Document, Section
 from harness.reports.html import page
 from harness.reports.html.picture import dark_rules, inline
 from harness.reports.render import render
@@ -107,24 +107,6 @@ def test_ids_are_unique_and_references_have_one(hostile):
     assert wanted <= set(ids)
 
 
-def test_contents_name_every_chapter(hostile):
-    elements = Elements(hostile["report.html"])
-    assert [f"#{one['id']}" for one in elements.of("h2")] == [one["href"] for one in elements.of("a")]
-
-
-def test_cells_have_their_number_and_rows_their_name():
-    small = Cell("900.7 k", 900700.0, "parameters", "−73.8 % ▲ better", "better")
-    table = formats.table(["arm", "parameters"], [["base", formats.cell(3.44e6, "parameters")], ["albert", small], ["x", "–"]])
-    shown = shown_of(Section("", [table]))
-    assert '<td class="number" data-value="3440000.0">3.44\u00a0M</td>' in shown
-    assert (
-        '<td class="number better" data-value="900700.0">900.7\u00a0k<br><span class="change">−73.8\u00a0% ▲\u00a0better</span>'
-        in shown
-    )
-    assert '<td class="number">–</td>' in shown
-    assert '<th scope="row">albert</th>' in shown
-
-
 def test_a_table_with_arms_across_sorts_no_column_of_several_units():
     """Milliseconds and megabytes have no order; a table with one unit a column has."""
     times, counts = (
@@ -168,15 +150,6 @@ def test_headings_of_equal_text_have_ids_of_their_own():
     assert re.findall(r'<h\d id="(.*?)"', shown) == ["r", "a-b", "a-b-2", "a-b-3", "part", "part-2"]
 
 
-def test_picture_has_its_caption_once_and_a_name():
-    shown = shown_of(Section("", [Picture("x.svg", "a &lt; b"), "next"]), files={"x.svg": SVG})
-    assert '<svg viewBox="0 0 72 36" width="96" role="img" aria-label="a &lt; b"' in shown
-    assert '<rect id="p1-a" width="3" />' in shown
-    assert shown.count("a &lt; b.") == 2  # in the name of the box and in the caption
-    assert "<figcaption>a &lt; b.</figcaption>" in shown
-    assert "<p>next</p>" in shown
-
-
 def test_styles_of_a_picture_become_attributes():
     svg = SVG.replace(b'<rect id="a"', b'<rect id="a" style="fill: #ff0000; stroke: url(#b)" d="M 1\n2" ')
     shown = inline(svg, "p7", "n")
@@ -198,15 +171,3 @@ def test_greys_turn_in_the_dark_and_colours_stay():
         '[fill="#ffffff"] { fill: #101010 }',
         '[stroke="#808080"] { stroke: #808080 }',
     ]
-
-
-def test_page_is_the_same_again():
-    assert len({shown_of(Section("a", [Picture("x.svg", "p")]), files={"x.svg": SVG}) for _ in range(2)}) == 1
-
-
-def test_marks_stay_beside_their_words_in_long_lines_and_names_break():
-    change = "−3.2 points (−4.2 %) ~ not resolved: needs 400 seeds"
-    cells = [Cell("a name of a task"), Cell("0.752", 0.752, "score", change)]
-    shown = shown_of(Section("", [formats.table(["arm", "x", "y"], [["a b", *cells]])]))
-    assert ">a name of a task<" in shown
-    assert "−3.2 points (−4.2\u00a0%) ~\u00a0not resolved: needs 400 seeds" in shown

@@ -11,45 +11,35 @@ SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/
 ITEMS = "eval/examples"
 
 
-def runs_of(make_run, arm: str, scores: dict[str, list[float]], **values: float) -> list:
-    """Task -> score of each seed, with the same other values."""
-    beside = {ITEMS: 1e6} | values
-    return [
-        make_run(arm, seed, {SCORE: score} | beside, task=task)
-        for task, of_seeds in scores.items()
-        for seed, score in enumerate(of_seeds)
-    ]
-
-
 BASE = [0.80, 0.81, 0.79]
 
 
-def test_score_comes_before_cost_and_each_arm_has_its_verdict(make_run):
-    runs = runs_of(make_run, "base", {"sst2": BASE}, **{TOTAL: 1000.0})
-    runs += runs_of(make_run, "lost", {"sst2": [0.70, 0.71, 0.69]}, **{TOTAL: 250.0})
-    runs += runs_of(make_run, "alike", {"sst2": [0.80, 0.811, 0.789]}, **{TOTAL: 1000.0})
-    runs += runs_of(make_run, "open", {"sst2": [0.90, 0.70, 0.82]}, **{TOTAL: 2000.0})
+def test_score_comes_before_cost_and_each_arm_has_its_verdict(scored):
+    runs = scored("base", {"sst2": BASE}, {TOTAL: 1000.0})
+    runs += scored("lost", {"sst2": [0.70, 0.71, 0.69]}, {TOTAL: 250.0})
+    runs += scored("alike", {"sst2": [0.80, 0.811, 0.789]}, {TOTAL: 1000.0})
+    runs += scored("open", {"sst2": [0.90, 0.70, 0.82]}, {TOTAL: 2000.0})
     assert answer(compare("s", runs)) == [
         "**Score against base**: lost (−10.0 points) is **worse**; alike (within 1 point) is the same; open (+0.7 points) is "
         "not resolved. **Cost**: lost is best in parameters (−75.0 %)."
     ]
 
 
-def test_a_task_where_an_arm_is_worse_is_named_where_the_mean_says_nothing(make_run):
-    runs = runs_of(make_run, "base", {"sst2": BASE, "cola": [0.4, 0.6, 0.9]}, **{TOTAL: 1000.0})
-    runs += runs_of(make_run, "new", {"sst2": [0.70, 0.71, 0.69], "cola": [0.9, 0.5, 0.8]}, **{TOTAL: 1200.0})
+def test_a_task_where_an_arm_is_worse_is_named_where_the_mean_says_nothing(scored):
+    runs = scored("base", {"sst2": BASE, "cola": [0.4, 0.6, 0.9]}, {TOTAL: 1000.0})
+    runs += scored("new", {"sst2": [0.70, 0.71, 0.69], "cola": [0.9, 0.5, 0.8]}, {TOTAL: 1200.0})
     (text,) = answer(compare("s", runs))
     assert text.startswith("**Score, mean of 2 tasks, against base**: new (")
     assert "; worse on sst2: −10.0 points) is not resolved. " in text
     assert text.endswith("**Cost**: no arm is shown to be better in parameters.")
 
 
-def test_arms_that_solve_what_the_baseline_solves_are_said_to(make_run):
+def test_arms_that_solve_what_the_baseline_solves_are_said_to(scored):
     """Nothing shows them to be the same: harder tasks might tell them apart."""
     solved = {"order": [1.0, 1.0, 0.998], "bag": [0.998, 1.0, 0.996]}
-    runs = runs_of(make_run, "base", solved, **{MAJORITY: 0.5})
-    runs += runs_of(make_run, "new", {"order": [1.0, 0.998, 1.0], "bag": [1.0, 0.996, 0.994]}, **{MAJORITY: 0.5})
-    runs += runs_of(make_run, "half", {"order": [1.0, 0.998, 1.0], "bag": [0.9, 0.99, 0.7]}, **{MAJORITY: 0.5})
+    runs = scored("base", solved, {MAJORITY: 0.5})
+    runs += scored("new", {"order": [1.0, 0.998, 1.0], "bag": [1.0, 0.996, 0.994]}, {MAJORITY: 0.5})
+    runs += scored("half", {"order": [1.0, 0.998, 1.0], "bag": [0.9, 0.99, 0.7]}, {MAJORITY: 0.5})
     assert answer(compare("s", runs)) == [
         "**Score, mean of 2 tasks, against base**: new (−0.1 points) solves all tasks, as base does; half (−6.7 points) is not "
         "resolved."
@@ -61,19 +51,17 @@ def test_one_seed_is_no_evidence(make_run):
     assert answer(compare("s", runs)) == ["**Score against base**: new (+10.0 points) was measured once, which is no evidence."]
 
 
-def test_scores_of_arms_that_have_not_learned_are_no_comparison(make_run):
-    runs = runs_of(make_run, "base", {"sst2": BASE}, **{MAJORITY: 0.9}) + runs_of(
-        make_run, "new", {"sst2": BASE}, **{MAJORITY: 0.9}
-    )
+def test_scores_of_arms_that_have_not_learned_are_no_comparison(scored):
+    runs = [run for arm in ("base", "new") for run in scored(arm, {"sst2": BASE}, {MAJORITY: 0.9})]
     (text,) = answer(compare("s", runs))
     assert text == "**Score**: no arm is shown to be better than the constant answer, so that scores say nothing of the arms."
 
 
-def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(make_run):
-    runs = runs_of(make_run, "base", {"sst2": BASE}, **{TOTAL: 1000.0})
+def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(scored):
+    runs = scored("base", {"sst2": BASE}, {TOTAL: 1000.0})
     for number in range(9):
         scores = [score - 0.1 - number / 100 for score in BASE]
-        runs += runs_of(make_run, f"arm{number}", {"sst2": scores}, **{TOTAL: 500.0 if number < 2 else 900.0})
+        runs += scored(f"arm{number}", {"sst2": scores}, {TOTAL: 500.0 if number < 2 else 900.0})
     assert answer(compare("s", runs)) == [
         "**Score against base**: none is better; 9 arms (−18.0 to −10.0 points) are **worse**. "
         "**Cost**: arm0, arm1 are best in parameters (−50.0 %)."
@@ -82,10 +70,11 @@ def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(
 
 def test_the_best_of_what_is_measured_shares_its_place_with_those_within_the_margin(make_run):
     memories = {"base": 1e9, "half": 5e8, "near": 5.1e8, "third": 6e8}
-    runs = []
-    for arm, size in memories.items():
-        for seed, score in enumerate(BASE):
-            runs.append(make_run(arm, seed, {SCORE: score, ITEMS: 1e6, MEMORY: size + 1e5 * seed}))
+    runs = [
+        make_run(arm, seed, {SCORE: score, ITEMS: 1e6, MEMORY: size + 1e5 * seed})
+        for arm, size in memories.items()
+        for seed, score in enumerate(BASE)
+    ]
     (text,) = answer(compare("s", runs))
     assert text.endswith("**Cost**: half, near are best in inference memory (−49.0 to −50.0 %).")
 
@@ -104,8 +93,8 @@ def test_none_is_called_the_best_where_one_without_a_verdict_was_measured_to_be_
 
 
 @pytest.mark.parametrize("constant", [0.5, 0.9])
-def test_one_arm_says_what_it_reached_and_that_nothing_is_compared(make_run, constant):
-    runs = runs_of(make_run, "base", {"sst2": BASE}, **{TOTAL: 1000.0, MAJORITY: constant})
+def test_one_arm_says_what_it_reached_and_that_nothing_is_compared(scored, constant):
+    runs = scored("base", {"sst2": BASE}, {TOTAL: 1000.0, MAJORITY: constant})
     low = ", not shown to be better than the constant answer" * (constant == 0.9)
     assert answer(compare("s", runs)) == [
         f"**base**: score 0.800 (accuracy on sst2{low}); one arm, so that nothing is compared. **Cost**: parameters 1.00 k."
