@@ -16,7 +16,7 @@ class GatedConvolution(nn.Module):
         """(B, T) -> (B, T, D). Padding is zero for every convolution, as the ends of a text are."""
         hidden = self.table(input_ids)
         for layer in self.layers:
-            value, gate = layer((hidden * attention_mask[..., None]).mT).mT.chunk(2, dim=-1)
+            value, gate = layer((hidden * attention_mask[..., None]).transpose(1, 2)).transpose(1, 2).chunk(2, dim=-1)
             hidden = hidden + value * torch.sigmoid(gate)
         return hidden
 
