@@ -1,30 +1,33 @@
 """What a report, a command or a notebook reads: the runs of one or several studies, with what their comparison needs."""
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from harness import extensions
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.runs import Run, oldest_first
 from harness.errors import InputError
 from harness.redact import refuse_credentials
-from harness.reports.reading import archive, default_uri, store, where
+from harness.reports.reading import default_uri, store, where
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.sqlite_reader import SqliteReader
-from harness.reports.reading.store import Output, Reader
+from harness.reports.reading.store import Folders, Output, Reader
+
+GROUP = "harness.stores"
 
 
 def connect(uri: str | None) -> Reader:
     """A reader of the store, by default of that of `multirun`; InputError where there is none. No file is created."""
     uri = uri or default_uri()
     refuse_credentials("tracking.uri", uri)
-    if os.path.lexists(Path(uri, archive.MANIFEST)):
-        return archive.read(Path(uri))
     if "://" not in uri:
+        for point in extensions.declared(GROUP).values():
+            if folder := extensions.load(point, Folders).read(Path(uri)):
+                return folder
         raise InputError(
             f"tracking.uri={uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
             "http://host:5000, or the folder of an archive"

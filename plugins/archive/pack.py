@@ -1,4 +1,4 @@
-"""`python -m reports archive STUDY to=FOLDER`: a study as `reading.archive` reads it, and the report made from it."""
+"""`python -m reports archive STUDY to=FOLDER`: a study as `reader` reads it, and the report made from it."""
 
 import functools
 import io
@@ -15,11 +15,7 @@ from harness.comparison import items
 from harness.comparison.runs import Run
 from harness.errors import InputError, unknown
 from harness.plugins.archive.options import Archive
-from harness.reports.options import Report
-from harness.reports.read import StudyRuns
-from harness.reports.read import read as read_store
-from harness.reports.reading import folders, predictions
-from harness.reports.reading.archive import (
+from harness.plugins.archive.reader import (
     AUDIT,
     COLUMNS,
     CURVE,
@@ -33,6 +29,10 @@ from harness.reports.reading.archive import (
     hashes,
     manifest,
 )
+from harness.reports.options import Report
+from harness.reports.read import StudyRuns
+from harness.reports.read import read as read_store
+from harness.reports.reading import folders, predictions
 from harness.reports.reading.store import Output, Reader
 from harness.reports.reading.study import CURVE_POINTS
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of

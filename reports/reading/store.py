@@ -3,7 +3,7 @@
 import abc
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -53,6 +53,13 @@ class Reader(abc.ABC):
     @abc.abstractmethod
     def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
         """(step, value) of a metric, by step, and the oldest of a step first."""
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Folders of a kind that can be read in place of a tracking store."""
+
+    read: Callable[[Path], Reader | None]  # None for a folder of another kind; InputError for what cannot be read of this one
 
 
 def logged(

@@ -84,6 +84,7 @@ WRONG = {
     "harness.commands": ("broken", ["broken"]),
     "harness.chapters": ("broken", ["report", "--uri", "sqlite:///nothing.db"]),
     "harness.formats": ("broken", ["report", "--format", "broken"]),
+    "harness.stores": ("broken", ["report", "--uri", "folder"]),
     "harness.trackers": ("broken", [*RUN, "tracking.plugins=[broken]"]),
     "harness.encoders": ("attention.broken", [*RUN, "model.attention=broken"]),
     "harness.tasks": ("broken", [*RUN, "task.plugin=broken"]),

@@ -16,8 +16,8 @@ from render_studies import STUDIES, unpacked
 from small_disk import fill, mounted
 
 from harness import paths, reports
+from harness.plugins.archive.reader import hashes
 from harness.reports.__main__ import main
-from harness.reports.reading.archive import hashes
 
 EXAMPLES = Path(reports.__file__).parent / "examples"
 ARCHIVES = sorted(path.parent for path in EXAMPLES.glob("*/manifest.json"))

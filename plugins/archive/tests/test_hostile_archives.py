@@ -23,8 +23,8 @@ from render_studies import unpacked
 from watched import outside, watched
 
 from harness.errors import InputError
+from harness.plugins.archive.reader import COLUMNS, CURVE, Manifest, hashes
 from harness.reports.__main__ import main
-from harness.reports.reading.archive import COLUMNS, CURVE, Manifest, hashes
 from harness.reports.reading.untrusted import command_of, table_of
 
 EXAMPLES = Path(__file__).parents[3] / "reports" / "examples"

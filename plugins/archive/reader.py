@@ -11,6 +11,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +28,7 @@ from harness.comparison.paired import grouped
 from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line
 from harness.reports.reading import folders
-from harness.reports.reading.store import Packed, Reader, logged
+from harness.reports.reading.store import Folders, Packed, Reader, logged
 from harness.reports.reading.untrusted import LARGEST_TABLES, MOST_PARTS, SHAPE, Entries, Line, json_of, table_of
 
 MANIFEST = "manifest.json"
@@ -208,8 +209,10 @@ class ArchiveReader(Reader):
         return metrics
 
 
-def read(folder: Path) -> ArchiveReader:
-    """A reader of the archive in a folder; InputError for one that is not as it was written."""
+def read(folder: Path) -> ArchiveReader | None:
+    """A reader of the archive in a folder, None for one that is none; InputError for one that is not as it was written."""
+    if not os.path.lexists(folder / MANIFEST):
+        return None
     content = manifest(folder)
     data, wrong = contents(folder, content.data)
     if wrong:
@@ -249,3 +252,6 @@ def _parts(table: pyarrow.Table, name: str, column: str) -> dict[str, pyarrow.Ta
     ends = np.cumsum(np.bincount(numbers, minlength=len(keys)))
     ordered = table.take(np.argsort(numbers, kind="stable")).drop_columns(column)
     return {key: ordered.slice(begin, end - begin) for key, begin, end in zip(keys, [0, *ends], ends, strict=False)}
+
+
+ARCHIVES = Folders(read)
