@@ -380,7 +380,7 @@ def _chosen(config: RunConfig) -> dict[str, str]:
 
 
 def started_from(config: RunConfig, checkpoint: Checkpoint | None, of_class: EncoderConfig | None = None) -> RunConfig:
-    """With the shape and tokenizer of the weights, and of a pretraining also its text and budget; or with the shape `of_class`."""
+    """With the shape and tokenizer of the weights, and of a pretraining also its text and budget; or of a class its shape."""
     if checkpoint is None and of_class is not None:
         model = replace(config.model, **vars(of_class))
         return replace(config, model=model, published=model, scale_name=f"L{model.depth}-H{model.hidden_size}")
