@@ -98,7 +98,7 @@ def store_template(once: Callable) -> Path:
     """The file of an empty tracking store: making its schema takes seconds, a copy none."""
 
     def make(folder: Path) -> None:
-        from harness.tracking.mlflow_store import _create_database
+        from harness.plugins.trackers.mlflow_store import _create_database
 
         _create_database(f"sqlite:///{folder / 'made.db'}")
         made, copied = (contextlib.closing(sqlite3.connect(folder / name)) for name in ("made.db", "mlflow.db"))

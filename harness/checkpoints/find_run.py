@@ -4,9 +4,9 @@ import difflib
 import re
 from pathlib import Path
 
-from harness import paths, tags
+from harness import paths
 from harness.errors import InputError
-from harness.tracking import run_log
+from harness.tracking import run_log, trackers
 
 LISTED = 3
 """Names that an error lists."""
@@ -23,15 +23,10 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
         return Path(run).absolute()
     if not is_id(run):
         return _named(run, key, output)
-    from harness.tracking.mlflow_store import MlflowException, client_of  # MLflow takes a second, and only an id needs it
-
     try:
-        client = client_of(uri, output)
-        attempt = client.get_run(run).data.tags.get(tags.ATTEMPT) if client else None
-    except (MlflowException, ImportError) as error:  # the latter for the driver of a database
-        raise InputError(f"{key}={run!r} cannot be looked up: {str(error).splitlines()[0]}") from error
-    if client is None:
-        raise InputError(f"{key}={run!r}: there is no tracking store {uri or paths.database_uri(output)}")
+        attempt = trackers.backend("mlflow").attempt_of(run, uri, output)
+    except InputError as error:
+        raise InputError(f"{key}={run!r} cannot be looked up: {error}") from error
     for folder, record in run_log.all_records(output).items() if attempt else ():
         if record.get("attempt") == attempt:
             return folder

@@ -7,6 +7,7 @@ weights are read again without the folder that they came from.
 import contextlib
 import functools
 import importlib.util
+import io
 import json
 import logging
 import sys
@@ -113,8 +114,17 @@ def is_installed() -> bool:
     return importlib.util.find_spec(TRANSFORMERS) is not None
 
 
+@functools.cache
 def _library() -> Any:
-    return extensions.library(TRANSFORMERS, EXTRA)
+    """Imported without what the packages that it imports write about each other."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            extensions.library(f"{TRANSFORMERS}.modeling_utils", EXTRA)
+            return extensions.library(TRANSFORMERS, EXTRA)
+    finally:
+        logging.disable(before)
 
 
 def _config(config_json: dict[str, Any]) -> Any:

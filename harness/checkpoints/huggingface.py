@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
+from harness import paths
 from harness.checkpoints import foreign, native, sentence_transformers
 from harness.config.choices import Provider
 from harness.config.conditions import has_task
@@ -37,7 +38,8 @@ from harness.tasks import kind_of
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 FILES = ["config.json", "model*.safetensors", INDEX, *published_tokenizer.FILES]
 ADAPTER = "adapter_config.json"
-FILES += [ADAPTER, "pytorch_model*.bin", "*.index.json", "*.model", *sentence_transformers.FILES]
+CARD, LARGEST_CARD = "README.md", 10_000_000
+FILES += [ADAPTER, CARD, "pytorch_model*.bin", "*.index.json", "*.model", *sentence_transformers.FILES]
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 CONVERTED = "from_pretrained(FOLDER) and save_pretrained(NEW) of its class in transformers write them"
 
@@ -204,7 +206,17 @@ def notes(config: RunConfig) -> list[str]:
         )
         if limit is not None and limit < config.task.max_length:
             decided.append(f"texts are cut at task.max_length={config.task.max_length}, not max_seq_length={limit}")
+    decided += _of_card(root_of(present(config.model.init_from), "model.init_from"))
     return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
+
+
+def _of_card(root: Path) -> list[str]:
+    """Revision, where the folder is one of the hub's cache, and the licence that the head of the model card states."""
+    notes = [f"revision {root.name}"] if root.parent.name == "snapshots" else []
+    card = root / CARD
+    text = paths.read(card, LARGEST_CARD).decode("utf-8", "replace") if card.is_file() else ""
+    found = re.search(r"\A---\s*\n(?:.*\n)*?license:[ \t]*[\"']?([\w.+ -]+)", text.partition("\n---")[0])
+    return notes + ([f"licence {found[1].strip()}"] if found else [])
 
 
 def _pooling(config: RunConfig) -> Pooling | None:

@@ -371,7 +371,7 @@ def _vocabulary(folder: Path, name: str, pieces: str, whole: dict[str, Any]) -> 
     if pieces == "Unigram":
         found = ", ".join(sorted(path.name for path in folder.glob("*.model"))) or "SentencePiece's file"
         raise _OfLibraryError(
-            f"{folder} has no {WHOLE}, and {found} cannot be read without pip install 'encoder-variant-harness[hub]'"
+            f"{folder} has no {WHOLE}, and {found} is read by transformers alone (pip install 'encoder-variant-harness[hub]')"
         )
     files = [folder / file for file in ((WORDS,) if pieces == "WordPiece" else (PAIRS, MERGES))]
     if not all(file.is_file() for file in files):

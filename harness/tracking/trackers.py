@@ -63,6 +63,11 @@ class Backend(abc.ABC):
     def sync_if_stale(self, record: Record, folder: Path) -> object:
         """Sends a finished run again if the tracker has another state of it."""
 
+    @classmethod
+    def attempt_of(cls, run: str, uri: str | None, output: str) -> str | None:
+        """The attempt that the run of this id is of, as its record names it; InputError where that cannot be looked up."""
+        raise InputError(f"{cls.__name__} has no ids of runs")
+
     def reap(self) -> object:  # noqa: B027 - a default
         """Ends the runs of processes that no longer exist; nothing where the tracker notices that itself."""
 
@@ -154,12 +159,12 @@ GROUP = "harness.trackers"
 """Entry points of backends: MLflow's, those of plug-ins and of other packages."""
 
 
-def _backend(name: str) -> type[Backend]:
+def backend(name: str) -> type[Backend]:
     """The class; its library takes seconds to import. InputError for a name that nothing adds, or a library that it lacks."""
-    backend = extensions.find(GROUP, name, type, "tracking.plugins")
-    if not issubclass(backend, Backend):
-        raise InputError(f"{GROUP}: {name} is {backend.__name__}: expected a class of harness.tracking.trackers.Backend")
-    return backend
+    kind = extensions.find(GROUP, name, type, "tracking.plugins")
+    if not issubclass(kind, Backend):
+        raise InputError(f"{GROUP}: {name} is {kind.__name__}: expected a class of harness.tracking.trackers.Backend")
+    return kind
 
 
 class Trackers:
@@ -169,7 +174,7 @@ class Trackers:
         chosen = [key for key in ("mlflow", "tensorboard", "wandb") if getattr(tracking, key)] + list(tracking.plugins)
         for key in chosen:
             if key != "mlflow":  # which no extra brings: it is imported while the first runs start
-                _backend(key)
+                backend(key)
         self._threads = {key: Background(MLFLOW if key == "mlflow" else key) for key in chosen}
         self._backends: dict[tuple[str | None, ...], Backend] = {}  # of each tracker one for each study
 
@@ -181,7 +186,7 @@ class Trackers:
     def _call(self, key: str, config: "RunConfig", call: Callable[[Backend], object]) -> None:
         study = (config.tracking.uri, config.output, config.study)
         if (key, *study) not in self._backends:
-            self._backends[key, *study] = _backend(key)(*study)
+            self._backends[key, *study] = backend(key)(*study)
             self._backends[key, *study].reap()
         call(self._backends[key, *study])
 

@@ -78,7 +78,7 @@ def main(options: Audit) -> int:
 
 
 def _finished_runs(uri: str | None, output: str) -> list[Run]:
-    from harness.tracking.mlflow_store import MlflowException, finished_runs  # MLflow takes seconds
+    from harness.plugins.trackers.mlflow_store import MlflowException, finished_runs  # MLflow takes seconds
 
     try:
         return finished_runs(uri, output)

@@ -14,8 +14,9 @@ from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError, is_disk_full, present
 from harness.plugins.export.options import Export
-from harness.tracking import mlflow_store, run_log
-from harness.tracking.mlflow_store import MlflowException
+from harness.plugins.trackers import mlflow_store
+from harness.plugins.trackers.mlflow_store import MlflowException
+from harness.tracking import run_log
 from harness.tracking.run_log import Record
 from harness.tracking.trackers import complaint
 from harness.training import predictor

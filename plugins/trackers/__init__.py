@@ -1,1 +1,1 @@
-"""Trackers beside MLflow: TensorBoard, Weights & Biases."""
+"""Trackers: MLflow, TensorBoard, Weights & Biases."""

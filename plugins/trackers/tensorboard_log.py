@@ -6,7 +6,8 @@ from pathlib import Path
 
 from harness import paths, tags
 from harness.errors import InputError
-from harness.tracking import pages, run_log
+from harness.plugins.trackers import pages
+from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record
 from harness.tracking.trackers import Backend
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from harness import paths, tags
 from harness.errors import InputError, on_one_line, present
+from harness.plugins.trackers.mlflow_store import MlflowException, Tracker
 from harness.plugins.upkeep.options import Sync
 from harness.study import status
 from harness.terminal import counted
 from harness.tracking import database, run_log
-from harness.tracking.mlflow_store import MlflowException, Tracker
 from harness.tracking.run_log import Record, State
 from harness.tracking.trackers import complaint
 

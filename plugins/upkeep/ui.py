@@ -10,8 +10,9 @@ from typing import NoReturn
 
 from harness import paths
 from harness.errors import InputError, present
+from harness.plugins.trackers import pages
 from harness.plugins.upkeep.options import Ui
-from harness.tracking import database, pages
+from harness.tracking import database
 
 
 def main(options: Ui) -> NoReturn:

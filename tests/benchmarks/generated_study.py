@@ -22,9 +22,10 @@ from typing import Any
 from harness import metrics, paths, records, tags
 from harness.config import compose
 from harness.config.schema import RunConfig
+from harness.plugins.trackers import pages
+from harness.plugins.trackers.mlflow_store import Tracker
 from harness.study.identity import Identity, Inputs
-from harness.tracking import pages, run_log
-from harness.tracking.mlflow_store import Tracker
+from harness.tracking import run_log
 
 STUDY = "generated"
 TASKS = ("bag", "order", "distance", "pairs", "nesting", "counting", "copying", "sorting")

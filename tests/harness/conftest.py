@@ -221,7 +221,7 @@ def shared_data() -> Path:
 @pytest.fixture
 def runs_of() -> Callable[[Path, str], list]:
     """The MLflow runs of a study, oldest first, without the one that holds its plan and report."""
-    from harness.tracking.mlflow_store import MlflowClient
+    from harness.plugins.trackers.mlflow_store import MlflowClient
 
     def runs(output: Path, study: str) -> list:
         client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
@@ -237,7 +237,7 @@ def runs_of() -> Callable[[Path, str], list]:
 @pytest.fixture
 def curve_of() -> Callable[..., list[tuple[int, float]]]:
     """Every point of a run's curve, of its loss unless another is named: step and value."""
-    from harness.tracking.mlflow_store import MlflowClient
+    from harness.plugins.trackers.mlflow_store import MlflowClient
 
     def curve(output: Path, run_id: str, key: str = "finetune/loss") -> list[tuple[int, float]]:
         client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")

@@ -355,7 +355,7 @@ def test_wrong_inputs_are_refused_in_one_line(tokenizer, tmp_path, capsys):
 
 
 def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys):
-    from harness.tracking.mlflow_store import Tracker
+    from harness.plugins.trackers.mlflow_store import Tracker
 
     shape = shape_of("base", tokenizer)
     records = [{"attempt": letter * 32, "name": letter, "started": 1, "tags": {}, "parameters": {}} for letter in "ab"]

@@ -17,7 +17,7 @@ from harness.config.choices import TaskKind
 from harness.config.schema import TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
-from harness.tracking import mlflow_store
+from harness.plugins.trackers import mlflow_store
 
 TEXTS = ["the cat sat on the mat", "a dog", "cats and dogs sat still", "mat"]
 PAIRS = [("the cat", "a dog"), ("a mat", "cats sat")]

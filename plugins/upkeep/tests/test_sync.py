@@ -62,7 +62,7 @@ def test_runs_without_a_result_are_not_sent(sweep, output, runs_of):
 
 def state_of_study(output) -> str:
     """State of the run that holds the plan and the report."""
-    from harness.tracking.mlflow_store import MlflowClient
+    from harness.plugins.trackers.mlflow_store import MlflowClient
 
     client = MlflowClient(tracking_uri=paths.database_uri(str(output)))
     (study,) = client.search_experiments(filter_string="name = 'sweep'")

@@ -11,10 +11,10 @@ import pytest
 from child_processes import wait_for, workers
 
 from harness import paths, tags
+from harness.plugins.trackers.mlflow_store import MlflowClient
 from harness.reports.report import default_out
 from harness.study import tracked_study
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowClient
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 from child_processes import wait_for
 
 from harness import tags
+from harness.plugins.trackers.mlflow_store import MlflowClient
 from harness.study.plan import plan
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowClient
 
 pytestmark = pytest.mark.long
 

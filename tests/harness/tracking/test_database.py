@@ -9,11 +9,11 @@ from urllib.parse import unquote
 import pytest
 from child_processes import wait_for
 
+from harness.plugins.trackers.mlflow_store import MlflowClient, Tracker, _create_database
 from harness.tracking import database
 from harness.tracking.database import BrokenStoreError
-from harness.tracking.mlflow_store import MlflowClient, Tracker, _create_database
 
-OPEN = "import sys; from harness.tracking.mlflow_store import Tracker; Tracker(None, sys.argv[1], 'study')"
+OPEN = "import sys; from harness.plugins.trackers.mlflow_store import Tracker; Tracker(None, sys.argv[1], 'study')"
 
 
 def studies(output: Path) -> list[str]:

@@ -14,10 +14,10 @@ from child_processes import wait_for
 from tracking_server import serving
 
 from harness import tags
+from harness.plugins.trackers.mlflow_store import MlflowClient, Tracker
 from harness.plugins.upkeep.sync import sync
 from harness.study import run_folder
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowClient, Tracker
 from harness.tracking.trackers import Background
 
 SWEEP = ("-m", "finetune.max_steps=4", "measure=none", "seed=1,2", "study=s")

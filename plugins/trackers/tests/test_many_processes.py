@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from harness import tags
+from harness.plugins.trackers.mlflow_store import MlflowClient, Tracker
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowClient, Tracker
 
 PROCESSES = 16
 FORKED = """
 import json, os, sys, time
 from pathlib import Path
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import Tracker
+from harness.plugins.trackers.mlflow_store import Tracker
 
 output, folder, begin, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 start, go = os.pipe()
@@ -85,8 +85,8 @@ def test_a_run_that_several_processes_send_at_once_is_one(output, sweep, runs_of
 
 OPENED = """
 import os, sys, time
-from harness.tracking import mlflow_store
-from harness.tracking.mlflow_store import Tracker
+from harness.plugins.trackers import mlflow_store
+from harness.plugins.trackers.mlflow_store import Tracker
 
 search = mlflow_store.every_run
 mlflow_store.every_run = lambda *words: (search(*words), time.sleep(0.2))[0]  # so that all look before one has created

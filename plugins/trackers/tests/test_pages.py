@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.document import Document, Picture, Section
-from harness.tracking import pages
+from harness.plugins.trackers import pages
 
 PLAN = [{"arm": arm, "task": "bag", "seed": "1"} for arm in ("base", "albert")]
 REPORT = "#/experiments/1/runs/abc/artifacts/report/report.html?workflowType=machine_learning"

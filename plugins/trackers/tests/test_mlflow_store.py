@@ -12,9 +12,9 @@ import pytest
 from pyarrow import parquet
 
 from harness import metrics, tags
+from harness.plugins.trackers.mlflow_store import MlflowClient, MlflowException, Tracker, finished_runs
 from harness.study import timing_session as timing
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowClient, MlflowException, Tracker, finished_runs
 
 MODELS = ("base", "enhanced")
 TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "conditions", "lifted", "fingerprint"}

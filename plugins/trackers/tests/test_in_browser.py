@@ -11,9 +11,9 @@ import pytest
 from browser import chromium
 from child_processes import started, wait_for
 
+from harness.plugins.trackers.mlflow_store import MlflowClient
 from harness.study import tracked_study
 from harness.tracking import database, run_log
-from harness.tracking.mlflow_store import MlflowClient
 
 ROOT = Path(__file__).resolve().parents[3]
 

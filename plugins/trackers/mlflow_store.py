@@ -1,4 +1,4 @@
-"""Runs in MLflow: each is one flat run, with the numbers of its log. The only module of the core that imports mlflow.
+"""Runs in MLflow: each is one flat run, with the numbers of its log. The only module here that tracks with mlflow.
 
 Everything goes through an explicit client with explicit run ids and end states. Sending a run twice changes nothing, so it can
 be sent again from its folder at any time. A second timing of the baseline is a child of the study's run: out of the way of
@@ -14,7 +14,7 @@ from typing import Any
 
 from harness import document, paths, records, tags
 from harness.comparison.runs import Run as StudyRun
-from harness.errors import present
+from harness.errors import InputError, present
 
 os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 
@@ -25,7 +25,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException as MlflowException
 
-from harness.tracking import database, pages, run_log
+from harness.plugins.trackers import pages
+from harness.tracking import database, run_log
 from harness.tracking.run_log import Entry, Record, Result, State
 from harness.tracking.trackers import Backend
 
@@ -259,6 +260,18 @@ class Tracker(Backend):
             self._client.set_tag(run.info.run_id, "status", "killed")
             self._client.set_terminated(run.info.run_id, "KILLED")
         return len(gone)
+
+    @classmethod
+    def attempt_of(cls, run: str, uri: str | None, output: str) -> str | None:
+        """That of a run id."""
+        try:
+            client = client_of(uri, output)
+            if client is None:
+                raise InputError(f"there is no tracking store {uri or paths.database_uri(output)}")
+            attempt: str | None = client.get_run(run).data.tags.get(tags.ATTEMPT)
+        except (MlflowException, ImportError) as error:  # the latter for the driver of a database
+            raise InputError(str(error).splitlines()[0]) from error
+        return attempt
 
     def find(self, attempt: str) -> str | None:
         """Run id of an attempt, None where the study has none."""

@@ -100,7 +100,7 @@ def answers(address: str) -> bool:
 
 @pytest.mark.slow
 def test_a_sweep_on_a_server_with_postgresql_is_complete(server, run_harness, small, tmp_path, monkeypatch):
-    from harness.tracking.mlflow_store import MlflowClient
+    from harness.plugins.trackers.mlflow_store import MlflowClient
 
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
     command = [*small, *SWEEP, "output=out", f"tracking.uri={server.uri}"]

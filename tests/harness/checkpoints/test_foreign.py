@@ -1,0 +1,205 @@
+"""Encoders that transformers computes: read from folders as it writes them, cut, with its head for masked tokens."""
+
+import json
+
+import pytest
+import sentencepiece
+import torch
+import transformers
+from torch import nn
+
+from harness.checkpoints import foreign, huggingface
+from harness.data import published
+from harness.errors import InputError
+from harness.measure import flops, size
+from harness.models.batch import Batch
+from harness.models.foreign import Foreign
+from harness.models.heads import build_classifier, make_masked_head
+
+TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 100}
+OF_FIRST = {"pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2, "eos_token_id": 2, "bos_token_id": 1}
+KINDS = {"bert": {}, "modernbert": OF_FIRST, "deberta-v2": {}, "mpnet": {}, "convbert": {"embedding_size": 32}, "fnet": {}}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """model_type -> a folder of a tiny masked language model, with random weights."""
+    root = tmp_path_factory.mktemp("published")
+    for kind, extra in KINDS.items():
+        torch.manual_seed(0)
+        config = transformers.AutoConfig.for_model(kind, **TINY, **extra)
+        transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(root / kind)
+    return root
+
+
+def shape_of(folder, **changes):
+    return foreign.published_shape(json.loads((folder / "config.json").read_text()) | changes, "x")
+
+
+def batch_of():
+    ids = torch.randint(5, 100, (2, 12), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones(2, 12, dtype=torch.bool)
+    mask[1, 7:] = False
+    return Batch(ids, attention_mask=mask)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_and_predictions_are_those_of_the_library(folders, kind):
+    folder, batch = folders / kind, batch_of()
+    shape = shape_of(folder)
+    encoder = Foreign(shape).eval()
+    foreign.load_published(folder, encoder, "x")
+    given = {"input_ids": batch.input_ids} | ({} if kind == "fnet" else {"attention_mask": batch.attention_mask.long()})
+    theirs = transformers.AutoModel.from_pretrained(folder).eval()(**given).last_hidden_state
+    torch.testing.assert_close(encoder(batch), theirs, atol=1e-6, rtol=0)
+
+    model = nn.Module()
+    model.encoder = Foreign(shape)
+    model.masked_head = make_masked_head(shape, model.encoder)
+    model.load_state_dict(foreign.masked_lm(folder, shape, "x"))
+    logits = model.eval().masked_head(model.encoder(batch))
+    expected = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()(**given).logits
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sizes_add_up_and_flops_are_counted_or_named(folders, kind, capsys):
+    shape = shape_of(folders / kind)
+    model = build_classifier(shape, 3, seed=0)
+    sizes = size.sizes(model)
+    own = sum(one.numel() for name, one in model.encoder.body.named_parameters() if "pooler" not in name)
+    assert sizes["model/params_total"] == own + 32 * 32 + 32 + 32 * 3 + 3
+    assert sizes["model/params_component_token_embedding"] == 100 * 32
+    count = flops.counted_or_none(flops.Shape(shape, 3, 4, 16), backward=False)
+    if kind == "fnet":
+        assert count is None
+        assert "aten._fft_c2c" in capsys.readouterr().out
+    else:
+        products = 2 * 16 * 4 * sum(one.numel() for one in model.encoder.layers.parameters() if one.dim() == 2)
+        assert count >= products
+        assert flops.counted(flops.Shape(shape, 3, 4, 16), backward=True) > 2.5 * count
+        assert flops.of_training(model)(4, 16) > 2.5 * count
+
+
+def test_values_of_a_seed_are_the_same_again_and_others_of_another(folders):
+    shape = shape_of(folders / "modernbert")
+    first, again, other = (build_classifier(shape, 2, seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["encoder.body.layers.0.attn.Wqkv.weight"], other["encoder.body.layers.0.attn.Wqkv.weight"])
+
+
+def test_a_shared_layer_counts_at_each_of_its_uses():
+    config = {"model_type": "albert", **TINY, "embedding_size": 16, "num_hidden_layers": 3, "pad_token_id": 0}
+    model = build_classifier(foreign.published_shape(config, "x"), 2, 0)
+    sizes = size.sizes(model)
+    assert sizes["model/params_effective"] == sizes["model/params_total"] + 2 * sizes["model/params_encoder"]
+    assert len(model.encoder.hidden_states(torch.ones(1, 4, dtype=torch.int64))) == 4
+
+
+def test_hidden_states_are_those_of_the_library(folders):
+    folder, batch = folders / "bert", batch_of()
+    encoder = Foreign(shape_of(folder)).eval()
+    foreign.load_published(folder, encoder, "x")
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    theirs = model(batch.input_ids, attention_mask=batch.attention_mask.long(), output_hidden_states=True).hidden_states
+    for ours, expected in zip(encoder.hidden_states(batch), theirs, strict=True):
+        torch.testing.assert_close(ours, expected, atol=1e-6, rtol=0)
+
+
+def test_weights_in_shards_and_in_a_pickle_are_read(folders, tmp_path):
+    model, batch = transformers.AutoModel.from_pretrained(folders / "bert").eval(), batch_of()
+    expected = model(batch.input_ids, attention_mask=batch.attention_mask.long()).last_hidden_state
+    model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    assert len([*(tmp_path / "shards").glob("model-*.safetensors")]) > 1
+    (tmp_path / "pickle").mkdir()
+    (tmp_path / "pickle/config.json").write_text((folders / "bert/config.json").read_text())
+    torch.save(model.state_dict(), tmp_path / "pickle/pytorch_model.bin")
+    for name in ("shards", "pickle"):
+        encoder = Foreign(shape_of(tmp_path / name)).eval()
+        foreign.load_published(tmp_path / name, encoder, "x")
+        torch.testing.assert_close(encoder(batch), expected, atol=1e-6, rtol=0)
+    assert any("pickle" in note for note in foreign.notes(tmp_path / "pickle", encoder.config))
+
+
+class Acting:
+    """What a pickle could do."""
+
+    def __reduce__(self):
+        return print, ("acted",)
+
+
+def test_a_pickle_that_acts_is_refused(folders, tmp_path, capfd):
+    (tmp_path / "config.json").write_text((folders / "bert/config.json").read_text())
+    torch.save({"embeddings.word_embeddings.weight": Acting()}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"model\.init_from"):
+        foreign.load_published(tmp_path, Foreign(shape_of(tmp_path)), "model.init_from='x'")
+    assert "acted" not in "".join(capfd.readouterr())
+
+
+def test_files_that_lack_a_tensor_are_refused(folders, tmp_path):
+    model = transformers.AutoModel.from_pretrained(folders / "bert")
+    state = {name: one for name, one in model.state_dict().items() if "layer.1.output.dense.weight" not in name}
+    model.save_pretrained(tmp_path, state_dict=state)
+    with pytest.raises(InputError, match=r"lack tensors of BertModel: encoder.layer.1.output.dense.weight"):
+        foreign.load_published(tmp_path, Foreign(shape_of(tmp_path)), "x")
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"model_type": "nobert"}, "model_type='nobert' is none of transformers"),
+        ({"model_type": "nobert", "auto_map": {"AutoModel": "a.B"}}, "code of its own"),
+        ({"model_type": "bert", **TINY, "hidden_size": 33}, "cannot be built and run"),
+        ({}, "model_type=None"),
+    ],
+)
+def test_a_config_that_no_model_can_be_built_of_is_refused(config, said):
+    with pytest.raises(InputError, match=said):
+        foreign.published_shape(config, "model.init_from='x'")
+
+
+def test_code_that_a_folder_brings_is_not_run(tmp_path):
+    config = {"model_type": "bert", **TINY, "pad_token_id": 0, "auto_map": {"AutoModel": "acting.Model"}}
+    (tmp_path / "acting.py").write_text("raise SystemExit('acted')")
+    transformers.AutoModel.from_config(transformers.AutoConfig.for_model("bert", **TINY)).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    foreign.load_published(tmp_path, Foreign(shape_of(tmp_path)), "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("t5", "spiece.model"), ("xlm-roberta", "sentencepiece.bpe.model"), ("camembert", "sentencepiece.bpe.model")],
+)
+def test_a_sentencepiece_file_alone_is_read(tmp_path, kind, name):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(f"the cat number {n} sat on the mat and saw {7 * n} dogs run away" for n in range(400)))
+    options = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1} if kind == "t5" else {}
+    prefix = tmp_path / name.removesuffix(".model")
+    sentencepiece.SentencePieceTrainer.train(input=str(text), model_prefix=str(prefix), vocab_size=80, minloglevel=2, **options)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    read, notes = published.read(tmp_path)
+    ids = transformers.AutoTokenizer.from_pretrained(tmp_path)("the cat sat").input_ids
+    assert published.Tokenizer.from_str(read).encode("the cat sat").ids == ids
+    assert any("transformers" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("given", "repository", "revision"), [("a/b", "a/b", None), ("a/b@v1.0", "a/b", "v1.0"), ("a/b@0f3e", "a/b", "0f3e")]
+)
+def test_a_revision_goes_to_the_hub(monkeypatch, tmp_path, given, repository, revision):
+    asked = {}
+
+    def download(name, revision=None, allow_patterns=None):
+        asked.update(name=name, revision=revision)
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    assert huggingface.root_of(given, "model.init_from") == tmp_path
+    assert asked == {"name": repository, "revision": revision}
+
+
+def test_the_licence_is_that_of_the_head_of_the_card(tmp_path):
+    root = tmp_path / "snapshots" / "0f3e"
+    root.mkdir(parents=True)
+    (root / "README.md").write_text("---\nlanguage: en\nlicense: apache-2.0\n---\n# x\nlicense: none\n")
+    assert huggingface._of_card(root) == ["revision 0f3e", "licence apache-2.0"]
