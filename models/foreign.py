@@ -225,7 +225,7 @@ def lists_of_layers(body: nn.Module) -> list[str]:
     lists = {name: parts for name, parts in lists.items() if not any(name.startswith(f"{other}.") for other in lists)}
     if "layers" in lists:
         return ["layers"]
-    config = getattr(body, "config", None)
+    config: Any = getattr(body, "config", None)
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     depth, table = getattr(text, "num_hidden_layers", None), _table(body)
     at = next((name for name, module in body.named_modules() if module is table), "").split(".")
@@ -257,7 +257,7 @@ def keep_layers(body: nn.Module, kept: list[int]) -> None:
         raise ValueError(f"keeping layers {kept} needs one list of them: {type(body).__name__} has {len(layers)}")
     parent, _, last = names[0].rpartition(".")
     setattr(body.get_submodule(parent), last, nn.ModuleList(layers[place] for place in kept))
-    config = getattr(body, "config", None)
+    config: Any = getattr(body, "config", None)
     for key, value in list(vars(config).items()) if config is not None else ():
         if isinstance(value, list) and len(value) == len(layers):  # one value for each layer
             setattr(config, key, [value[place] for place in kept])

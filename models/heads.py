@@ -3,7 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from types import SimpleNamespace
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -147,7 +147,8 @@ class ForeignMaskedHead(nn.Module):
 
     def __init__(self, encoder: Foreign) -> None:
         super().__init__()
-        self.model = encoder.body.make_masked_head(encoder.body)
+        body: Any = encoder.body
+        self.model = body.make_masked_head(body)
         self.output = SimpleNamespace(out_features=encoder.config.vocab_size)
         self._size, self._flops = encoder.config.hidden_size, 0
 
@@ -174,7 +175,10 @@ class ForeignMaskedHead(nn.Module):
         return 0
 
 
-def make_masked_head(config: EncoderConfig, encoder: Encoder) -> "MaskedLMHead | ForeignMaskedHead":
+MaskedHead = MaskedLMHead | ForeignMaskedHead
+
+
+def make_masked_head(config: EncoderConfig, encoder: Encoder) -> MaskedHead:
     """The head for masked tokens: that of the encoder's package where it has one, else ours."""
     if isinstance(encoder, Foreign) and hasattr(encoder.body, "make_masked_head"):
         return ForeignMaskedHead(encoder)

@@ -26,7 +26,7 @@ from harness.models.ranges import refuse_out_of_range
 
 Kind = TypeVar("Kind")
 
-ADDED = {"vector_pooling": "mean", "encoder": None, "options": {}, "layers_kept": []}
+ADDED: dict[str, object] = {"vector_pooling": "mean", "encoder": None, "options": {}, "layers_kept": []}
 """Fields of EncoderConfig that earlier versions have not written -> their value there."""
 
 LARGEST_BYTES = 1 << 37
@@ -46,7 +46,8 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
-    values, first = plain(shape), {}
+    values = plain(shape)
+    first: dict[int | str, str] = {}
     for name in list(whole):  # one tensor under two names, which a class of another package ties itself
         if first.setdefault(whole[name].data_ptr() or name, name) != name:
             del whole[name]

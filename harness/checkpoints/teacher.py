@@ -13,7 +13,7 @@ from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data.published import LARGEST_BYTES
 from harness.errors import InputError, present
 from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead, make_mask_decoder
+from harness.models.heads import MaskedHead, make_masked_head
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.models.objectives.distillation import Teacher, refuse_unlike
 
@@ -106,13 +106,12 @@ def load(folder: Path, options: ObjectiveConfig, tokenizer: TokenizerConfig | No
     return Teacher(encoder, head)
 
 
-def masked_head(state: dict[str, Tensor], encoder: Encoder, name: str) -> MaskedLMHead | None:
+def masked_head(state: dict[str, Tensor], encoder: Encoder, name: str) -> MaskedHead | None:
     """The masked-LM head among these weights, on their encoder; None without one, and InputError for a part of one."""
     if not (mine := native.part(state, HEAD)):
         return None
-    shape = encoder.config
-    decoder = make_mask_decoder(shape) if any(key.startswith("decoder.") for key in mine) else None
-    head = MaskedLMHead(shape, encoder.embeddings.token_embedding, decoder)
+    shape = replace(encoder.config, mask_decoder=any(key.startswith("decoder.") for key in mine))
+    head = make_masked_head(shape, encoder)
     missing = head.load_state_dict(mine, strict=False).missing_keys
     if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):
         raise InputError(f"{name} lacks {', '.join(missing)} of its masked-LM head")

@@ -23,7 +23,7 @@ from harness.models.objectives.config import ObjectiveName
 from harness.models.ranges import Refused, When
 
 if TYPE_CHECKING:
-    from harness.config.schema import RunConfig
+    from harness.config.schema import RunConfig, TaskConfig
 
 NO_TASK = "none"
 """Name of the task of a pretraining."""
@@ -44,6 +44,11 @@ def is_only_scored(config: "RunConfig") -> bool:
     """Whether the task scores the model without training it; a task of kind retrieval may train it."""
     trains = config.task.kind is TaskKind.retrieval and config.finetune.enabled and config.finetune.in_batch_negatives
     return config.task.kind in UNTRAINED and not trains
+
+
+def ranks_a_corpus(task: "TaskConfig") -> bool:
+    """Whether its data set has queries, a corpus and judgements, by the one column of their texts."""
+    return task.kind is TaskKind.retrieval and bool(task.dataset) and len(task.fields) == 1
 
 
 def depends_on_seed(config: "RunConfig") -> bool:

@@ -20,7 +20,7 @@ from harness.config.choices import (
     Precision,
     TaskKind,
 )
-from harness.config.conditions import PRETRAINING, has_task, is_only_scored, is_pretrained
+from harness.config.conditions import PRETRAINING, has_task, is_only_scored, is_pretrained, ranks_a_corpus
 from harness.config.schema import ON_FAILURE, FinetuneConfig, RunConfig, key_of, stated_keys
 from harness.errors import InputError, unknown
 from harness.metrics import TRAINED_UNITS, Compared, Direction
@@ -169,6 +169,8 @@ def _of_negatives(config: RunConfig) -> Lines:
     finetune, task, said = config.finetune, config.task, "finetune.in_batch_negatives=true"
     if task.kind is not TaskKind.retrieval:
         yield f"{said} trains pairs, not task {task.name!r} of kind {task.kind.value}: expected task.kind=retrieval"
+    if ranks_a_corpus(task):
+        yield f"{said} needs pairs of texts: expected task.fields with two columns, or finetune=none to rank a corpus"
     for key, value in {"finetune.accumulation": finetune.accumulation, "hardware.devices": config.hardware.devices}.items():
         if value > 1:
             yield f"{key}={value} divides the batch, whose paragraphs are the negatives of {said}: leave one out"

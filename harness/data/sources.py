@@ -112,7 +112,13 @@ def _saved(config: RunConfig, source: Source, split: str, saved: Any) -> list[Lo
     """The parts of a split of a folder of `save_to_disk`: of all splits, or of one alone, which is train."""
     splits = saved if isinstance(saved, dict) else {"train": saved}
     sizes = {name: len(rows) for name, rows in splits.items()}
-    return _parts(config, split, source.where, sizes, lambda name: _of_rows(config.task, source, splits[name]))
+    return _parts(
+        config,
+        split,
+        source.where,
+        sizes,
+        lambda name: _of_rows(config.task, source, splits[name], _origin(source, splits[name].info)),
+    )
 
 
 def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[Loaded]:
@@ -120,18 +126,24 @@ def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[
     label, found = config.task.label, {name: [*map(Path, paths)] for name, paths in (builder.config.data_files or {}).items()}
     files = {name: found.get(name, [Path()]) for name in _names(_cut_of(config.task, split)[1])}
     is_text = all(ending(path) in TEXT for paths in files.values() for path in paths)
-    source = replace(source, subset=builder.config.name, revision=builder.hash if source.cached else None)
     if is_text and not (source.cached or _options(builder.config)):
-        known, origin = _class_names(builder.info.features, label), _origin(source, builder.info)
+        known, origin = _class_names(builder.info.features, label), origin_of(source, builder)
         return [replace(part, class_names=known, origin=origin) for part in _read(config, replace(source, files=files), split)]
     builder.download_and_prepare()
     sizes = {name: kept.num_examples for name, kept in builder.info.splits.items()}
+    origin = origin_of(source, builder)
     return _parts(
-        config, split, source.where, sizes, lambda name: _of_rows(config.task, source, builder.as_dataset(split=name))
+        config, split, source.where, sizes, lambda name: _of_rows(config.task, source, builder.as_dataset(split=name), origin)
     )
 
 
-def _of_rows(task: TaskConfig, source: Source, rows: Any) -> Loaded:
+def origin_of(source: Source, builder: Any) -> str:
+    """That of a configuration; on the hub with the commit that is read."""
+    revision = builder.hash if source.cached else None
+    return _origin(replace(source, subset=builder.config.name, revision=revision), builder.info)
+
+
+def _of_rows(task: TaskConfig, source: Source, rows: Any, origin: str) -> Loaded:
     """The columns of a data set that the task reads, and the names of its classes; InputError where its features do not fit."""
     named = {name: "task.fields" for field in task.fields for name in field.split("+")} | {task.label: "task.label"}
     for name, key in named.items():
@@ -145,7 +157,7 @@ def _of_rows(task: TaskConfig, source: Source, rows: Any) -> Loaded:
     read = [name for name in rows.column_names if name in _wanted(task).names]
     unread = [name for name in rows.column_names if name not in read]
     columns, names = rows.select_columns(read).to_dict() if read else {}, _class_names(rows.features, task.label)
-    return Loaded(columns, names, source.where, None, unread, len(rows), _origin(source, rows.info))
+    return Loaded(columns, names, source.where, None, unread, len(rows), origin)
 
 
 def _origin(source: Source, info: Any) -> str:

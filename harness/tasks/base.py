@@ -34,6 +34,7 @@ class Examples:
     labels: list[Any]
     items: list[int] | list[str]  # ids of the rows
     where: str  # prefix of error messages: task and split
+    corpus: dict[str, str] = field(default_factory=dict)  # of `Table`
 
 
 @dataclass

@@ -193,7 +193,8 @@ def _row_hashes(config: RunConfig, tables: dict[str, Table]) -> dict[str, str]:
 def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Table]) -> None:
     for split, table in tables.items():
         columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
-        digest.update(json.dumps([split, columns, table.items]).encode())
+        corpus = [table.corpus] if table.corpus else []
+        digest.update(json.dumps([split, columns, table.items, *corpus]).encode())
 
 
 def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, known: dict[str, Any]) -> None:
@@ -216,7 +217,11 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
 def vocabulary_texts(config: RunConfig, train: Examples) -> list[str]:
     """Texts of the first split, or the words of all generated tasks, so that a variant has one shape on each of them."""
     words = _words(config)
-    return [text for texts in train.texts for text in texts] if words is None else words * config.tokenizer.min_frequency
+    return (
+        [text for texts in (*train.texts, train.corpus.values()) for text in texts]
+        if words is None
+        else words * config.tokenizer.min_frequency
+    )
 
 
 def _words(config: RunConfig) -> list[str] | None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.config.choices import TaskKind
+from harness.config.conditions import ranks_a_corpus
 from harness.config.schema import RunConfig, TaskConfig
 from harness.data import labels as label_forms
-from harness.data import sources
+from harness.data import retrieval, sources
 from harness.data.labels import as_number, is_missing, name_of
 from harness.data.sources import Loaded
 from harness.errors import InputError, Mistakes, checked, has_half_characters, present, unknown
@@ -45,6 +46,7 @@ class Table:
     places: list[str] = field(default_factory=list)  # of each row in error messages; empty: their numbers
     notes: list[str] = field(default_factory=list)  # what is read otherwise than it stands there
     origin: str = ""  # of `Loaded`
+    corpus: dict[str, str] = field(default_factory=dict)  # of a retrieval: id -> text of each document that is ranked
 
     def place(self, row: int) -> str:
         """The row in error messages."""
@@ -88,6 +90,8 @@ def load_table(config: RunConfig, split: str) -> Table:
     regression, and unchanged for `spans`; labels of `test` may be HIDDEN. InputError names file, row and key of invalid data.
     """
     task = config.task
+    if ranks_a_corpus(task):
+        return _judged(config, split)
     loaded = _generated(task, split) if task.grammar or task.pairs else sources.load(config, split)
     mistakes, columns, items = Mistakes(), {}, []
     for name in task.fields:
@@ -115,6 +119,17 @@ def load_table(config: RunConfig, split: str) -> Table:
     if padded and task.kind in WITH_CLASSES:
         table.notes.append(f"{split}: blanks around {padded:,} labels in {task.label!r} are left out")
     return table
+
+
+def _judged(config: RunConfig, split: str) -> Table:
+    """A row a query; its label is the grade above 0 of each relevant document, by the number of the document."""
+    judged, data = retrieval.load(config, split), config.data
+    numbers = {name: number for number, name in enumerate(judged.corpus)}
+    chosen = _limited([""] * len(judged.queries), data.validation_examples, data.split_seed)
+    items = [[*judged.queries][row] for row in chosen]
+    grades = [{numbers[name]: grade for name, grade in judged.grades[item].items() if grade > 0} for item in items]
+    columns = {config.task.fields[0]: [judged.queries[item] for item in items], config.task.label: grades}
+    return Table(columns, items, judged.where, origin=judged.origin, corpus=judged.corpus)
 
 
 def load_languages(config: RunConfig) -> list[str]:

@@ -2,7 +2,7 @@
 
 import importlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -16,8 +16,8 @@ from harness.metrics import golds_of
 Compute = Callable[[Any, Any], float | None]
 """`compute(labels, predicted)`: two arrays of class numbers or of numbers. For kind tokens the names of the tags of each item's
 words. For kind spans the texts of each item's gold answers, an empty list for no answer, and its predicted text, empty for
-no answer. For kind multilabel (S, C) of 0 and 1. For kind retrieval numbers of the relevant paragraphs and of the most similar
-ones. For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
+no answer. For kind multilabel (S, C) of 0 and 1. For kind retrieval numbers of the relevant paragraphs, which may have grades,
+and of the most similar ones. For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
 """
 
 
@@ -87,20 +87,27 @@ RANKS = 10
 """Paragraphs that are scored of a ranking."""
 
 
-def _ndcg(labels: list[list[int]], ranked: list[list[int]]) -> float:
-    """Mean of the discounted gain of the relevant paragraphs over that of the best ranking, each of them with a gain of 1."""
+def _ndcg(labels: list[Any], ranked: list[list[int]]) -> float:
+    """Mean of the discounted gain of the relevant paragraphs over that of the best ranking: of their grades, else 1 each.
+
+    As trec_eval's, whose gain is the grade itself; 0 for a query without a relevant paragraph.
+    """
     discounts = (1 / np.log2(np.arange(RANKS) + 2)).tolist()
-    gains = [
-        sum(discount for discount, one in zip(discounts, best, strict=False) if one in relevant)
-        / sum(discounts[: len(relevant)])
-        for relevant, best in zip(labels, ranked, strict=True)
-    ]
+
+    def gain(grades: Iterable[int]) -> float:
+        return sum(discount * grade for discount, grade in zip(discounts, grades, strict=False))
+
+    gains = []
+    for relevant, best in zip(labels, ranked, strict=True):
+        grades = relevant if isinstance(relevant, dict) else dict.fromkeys(relevant, 1)
+        ideal = gain(sorted(grades.values(), reverse=True))
+        gains.append(gain(grades.get(one, 0) for one in best) / ideal if ideal else 0.0)
     return float(np.mean(gains))
 
 
-def _recall(labels: list[list[int]], ranked: list[list[int]]) -> float:
+def _recall(labels: list[Any], ranked: list[list[int]]) -> float:
     """Mean share of the relevant paragraphs among the first ones."""
-    return float(np.mean([len({*one} & {*best}) / len(one) for one, best in zip(labels, ranked, strict=True)]))
+    return float(np.mean([len({*one} & {*best}) / max(1, len(one)) for one, best in zip(labels, ranked, strict=True)]))
 
 
 def _library(kind: TaskKind, name: str, **options: object) -> dict[TaskKind, Compute]:

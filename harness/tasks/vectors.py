@@ -4,10 +4,12 @@ The first texts are the sequences of a split, the second ones are in its `number
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from harness.config.conditions import ranks_a_corpus
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.models.heads import TextVectors
@@ -45,10 +47,20 @@ class Retrieval(Similarity):
     """The paragraph of a question among all distinct ones of the split; a question that several rows ask has several."""
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
-        """Questions and paragraphs; the label is the number of the paragraph, in the order in which they first come."""
+        """Questions and paragraphs; the label is the number of the paragraph, in the order in which they first come.
+
+        Of a corpus: queries, and grades of documents by their numbers.
+        """
+        if table.corpus:
+            queries, grades = ([*table.columns[name]] for name in (*task.fields, task.label))
+            return Examples([[query] for query in queries], grades, table.items, table.where, table.corpus)
         texts = texts_of(task, table)
         numbers: dict[str, int] = {}
         return Examples(texts, [numbers.setdefault(text, len(numbers)) for _, text in texts], table.items, table.where)
+
+    def refuse_impossible(self, task: TaskConfig) -> None:
+        """InputError for other than two columns, or the one of a corpus and its queries."""
+        super().refuse_impossible(replace(task, fields=task.fields * 2) if ranks_a_corpus(task) else task)
 
     def compared(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(S, P) cosines of each question and each paragraph."""
@@ -56,6 +68,8 @@ class Retrieval(Similarity):
 
     def encode(self, task: TaskConfig, tokenizer: Tokenizer, examples: Examples) -> Split:
         """Every question, and every paragraph once. `texts["relevant"]`: numbers of the paragraphs of each question."""
+        if examples.corpus:
+            return _ranking(task, tokenizer, examples)
         of_question: dict[str, set[int]] = {}
         for (question, _), label in zip(examples.texts, examples.labels, strict=True):
             of_question.setdefault(question, set()).add(label)
@@ -67,13 +81,34 @@ class Retrieval(Similarity):
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """From (S, P) cosines; the constant answer are the paragraphs with the most questions.
 
-        Columns: item, numbers of its paragraphs, and those of the most similar ones with their cosines.
+        Columns: item, numbers of its paragraphs, their grades if any, and the most similar ones with their cosines.
         """
-        order = np.argsort(-logits, axis=1, kind="stable")[:, :RANKS]
-        columns = {"item": split.items, "relevant": split.texts["relevant"], "ranked": order.tolist()}
-        columns["cosines"] = np.take_along_axis(logits, order, axis=1).tolist()
+        itself = split.numbers.get("itself", np.full(len(split), -1))  # the document that a query is, and so does not find
+        order = [np.argsort(-row, kind="stable")[: RANKS + 1] for row in logits]
+        order = [best[best != own][:RANKS] for best, own in zip(order, itself, strict=True)]
+        columns = {"item": split.items, "relevant": split.texts["relevant"], "ranked": [best.tolist() for best in order]}
+        columns["cosines"] = [row[best].tolist() for row, best in zip(logits, order, strict=True)]
         frequent = np.argsort(-np.bincount(split.labels), kind="stable")[:RANKS].tolist()
-        return Predictions(columns["relevant"], columns["ranked"], [frequent] * len(split), None, columns)
+        labels = columns["relevant"]
+        if "grades" in split.texts:
+            columns["grades"] = split.texts["grades"]
+            labels = [dict(zip(*both, strict=True)) for both in zip(labels, columns["grades"], strict=True)]
+        return Predictions(labels, columns["ranked"], [frequent] * len(split), None, columns)
+
+
+def _ranking(task: TaskConfig, tokenizer: Tokenizer, examples: Examples) -> Split:
+    """Every query, and every document once, with the grades of the relevant ones.
+
+    `numbers["itself"]`: number of the document with the id of the query, or -1.
+    """
+    numbers = {name: number for number, name in enumerate(examples.corpus)}
+    firsts = [next(iter(grades), 0) for grades in examples.labels]
+    queries, documents = (text for (text,) in examples.texts), examples.corpus.values()
+    split = two_sides(task, tokenizer, replace(examples, labels=firsts), queries, documents)
+    split.numbers["itself"] = np.array([numbers.get(str(item), -1) for item in examples.items])
+    split.texts["relevant"] = [[*grades] for grades in examples.labels]
+    split.texts["grades"] = [[*grades.values()] for grades in examples.labels]
+    return split
 
 
 def two_sides(
@@ -87,9 +122,9 @@ def two_sides(
 
 def refuse_shared_paragraphs(splits: dict[str, Examples]) -> None:
     """InputError for a paragraph that is trained on and ranked: it would be known, not found."""
-    trained = {text for _, text in splits["train"].texts} if "train" in splits else set()
+    trained = {texts[-1] for texts in splits["train"].texts} if "train" in splits else set()
     for name, examples in splits.items():
-        shared = [text for _, text in examples.texts if text in trained]
+        shared = [texts[-1] for texts in examples.texts if texts[-1] in trained]
         if name != "train" and shared:
             raise InputError(
                 f"{examples.where}: {len({*shared}):,} of its paragraphs are in train, too, such as {shared[0]!r:.60}: "

@@ -1,7 +1,10 @@
 """Evaluation of a fine-tuned classifier: logits of a split, its scores, and the files that they are written to."""
 
+import hashlib
 import math
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -12,10 +15,12 @@ import pyarrow.parquet
 import torch
 from torch import nn
 
-from harness import tasks
+from harness import paths, tasks
 from harness.comparison import influences, paired
 from harness.config.choices import TaskKind
+from harness.config.conditions import ranks_a_corpus
 from harness.config.schema import RunConfig, TaskConfig
+from harness.data.cache import write_once
 from harness.hardware.device import Machine
 from harness.tasks import glue_submission, scores
 from harness.tasks.base import Kind, Predictions, Split
@@ -24,6 +29,10 @@ from harness.tasks.classification import Classification
 from harness.tasks.prepared import Prepared
 from harness.tasks.vectors import Similarity
 from harness.tracking.run_log import RunLog
+from harness.versions import VERSIONS
+
+VECTORS = "vectors.npy"
+"""Those of a corpus, in their folder of the cache."""
 
 SAMPLES = 200
 """Samples of the items by which the error of a score is estimated."""
@@ -31,8 +40,24 @@ SAMPLES = 200
 
 def evaluate_split(config: RunConfig, model: nn.Module, split: Split, data: Prepared, machine: Machine) -> Predictions:
     """The model's predictions on a split with known labels."""
-    logits = answers(tasks.kind_of(config.task), model, split, config.finetune.eval_batch_size, data.pad_token_id, machine)
-    return tasks.kind_of(config.task).predictions(config.task, split, logits, data.majority)
+    kind, corpus, how = tasks.kind_of(config.task), split.second, (config.finetune.eval_batch_size, data.pad_token_id, machine)
+    if corpus is not None and isinstance(kind, Similarity) and ranks_a_corpus(config.task):
+        documents = _kept(config, model, corpus, partial(predict, model, corpus, *how))
+        logits = kind.compared(predict(model, split, *how), documents)
+    else:
+        logits = answers(kind, model, split, *how)
+    return kind.predictions(config.task, split, logits, data.majority)
+
+
+def _kept(config: RunConfig, model: nn.Module, corpus: Split, encode: Callable[[], np.ndarray]) -> np.ndarray:
+    """(P, D) vectors of a corpus, which are encoded once for all queries that are asked of the same model."""
+    made_by = (config.model, config.hardware, VERSIONS["models"])  # and the weights, and the texts
+    digest = hashlib.sha256(repr(made_by).encode())
+    for array in [*(tensor.cpu().numpy() for tensor in model.state_dict().values()), corpus.ids, corpus.starts]:
+        digest.update(array.tobytes())
+    folder = paths.cache_folder(config.output) / f"vectors-{digest.hexdigest()[:16]}"
+    write_once(folder, lambda building: np.save(building / VECTORS, encode()))
+    return np.asarray(np.load(folder / VECTORS))
 
 
 def answers(kind: Kind, model: nn.Module, split: Split, batch_size: int, pad_token_id: int, machine: Machine) -> np.ndarray:
@@ -101,7 +126,7 @@ def most_frequent_shares(kind: TaskKind, answers: Predictions) -> dict[str, floa
         elif kind is TaskKind.multilabel:
             values = [tuple(row) for row in values.tolist()]
         elif kind in (TaskKind.spans, TaskKind.retrieval):
-            values = [next(iter(one), "") if isinstance(one, list) else one for one in values]
+            values = [next(iter(one), "") if isinstance(one, list | dict) else one for one in values]
         shares[of] = max(Counter(values).values()) / len(values)
     return shares
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.foreign import make_encoder
-from harness.models.heads import ForeignMaskedHead, MaskedLMHead, Pooler
+from harness.models.heads import MaskedHead, Pooler
 from harness.models.losses import IGNORED
 from harness.models.objectives.config import ObjectiveConfig, PairKind
 
@@ -81,7 +81,7 @@ class Objective(nn.Module, ABC):
         super().__init__()
         self._config, self.vocabulary = config, vocabulary
         self.encoder = make_encoder(shape)
-        self.masked_head: MaskedLMHead | ForeignMaskedHead | None = None  # where the objective predicts [MASK] tokens itself
+        self.masked_head: MaskedHead | None = None  # where the objective predicts [MASK] tokens itself
         self.pooler: Pooler | None = None  # where the objective trains the vector of a text
 
     @property

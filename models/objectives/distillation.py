@@ -18,7 +18,7 @@ from harness.models.attention.full import SelfAttention
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, without_values
-from harness.models.heads import MaskedLMHead, make_mask_decoder
+from harness.models.heads import MaskedHead, MaskedLMHead, make_mask_decoder
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import MatchedLayers, ObjectiveConfig
@@ -29,7 +29,7 @@ from harness.models.objectives.masking import masked_batch, num_predictions
 class Teacher(nn.Module):
     """A trained encoder, and its masked-LM head if it has one, frozen and without dropout."""
 
-    def __init__(self, encoder: Encoder, head: MaskedLMHead | None) -> None:
+    def __init__(self, encoder: Encoder, head: MaskedHead | None) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
@@ -103,7 +103,7 @@ class Distillation(Objective):
         by_text = sum(by_token, nothing) / (batch.total_sequences * T)
         return sum(by_prediction, nothing) / batch.total_predictions + by_text
 
-    def _seen(self, encoder: Encoder, head: MaskedLMHead | None, batch: PretrainBatch) -> Seen:
+    def _seen(self, encoder: Encoder, head: MaskedHead | None, batch: PretrainBatch) -> Seen:
         projected: list[Tensor] = []
         note: AbstractContextManager[object] = nullcontext()
         if self._config.relation_weight:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, initialise
-from harness.models.heads import ForeignMaskedHead, MaskedLMHead, PlainLMHead, Pooler, make_masked_head
+from harness.models.heads import MaskedHead, MaskedLMHead, PlainLMHead, Pooler, make_masked_head
 from harness.models.losses import IGNORED, vocabulary_loss
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import ObjectiveConfig, PairKind
@@ -26,7 +26,7 @@ LOGITS = 1 << 24
 class MaskedLM(Objective):
     """Predicts the original tokens at the masked positions (arXiv:1810.04805, section 3.1)."""
 
-    masked_head: MaskedLMHead | ForeignMaskedHead
+    masked_head: MaskedHead
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, shape, vocabulary)
@@ -71,7 +71,7 @@ def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
     return hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[-1]))
 
 
-def prediction_loss(head: MaskedLMHead | PlainLMHead | ForeignMaskedHead, hidden: Tensor, batch: PretrainBatch) -> Tensor:
+def prediction_loss(head: MaskedHead | PlainLMHead, hidden: Tensor, batch: PretrainBatch) -> Tensor:
     """() cross-entropy in nats, summed over this micro-batch and divided by the predictions of the step.
 
     Logits are computed at the predicted positions alone.
@@ -81,14 +81,14 @@ def prediction_loss(head: MaskedLMHead | PlainLMHead | ForeignMaskedHead, hidden
 
 
 @torch.no_grad()
-def evaluate(encoder: Encoder, head: MaskedLMHead | ForeignMaskedHead, batch: PretrainBatch) -> Evaluation:
+def evaluate(encoder: Encoder, head: MaskedHead, batch: PretrainBatch) -> Evaluation:
     """How well the head predicts the targets from the encoder's vectors."""
     _, read = head.read(encoder, batch.inputs)
     return scored(head, at_positions(read, batch.positions), batch.targets)
 
 
 @torch.no_grad()
-def scored(head: MaskedLMHead | PlainLMHead | ForeignMaskedHead, vectors: Tensor, targets: Tensor) -> Evaluation:
+def scored(head: MaskedHead | PlainLMHead, vectors: Tensor, targets: Tensor) -> Evaluation:
     """How well the head predicts (B, K) targets, those that are IGNORED left out, from (B, K, D) vectors."""
     rows = max(1, LOGITS // (targets.shape[1] * head.output.out_features))
     loss, correct = 0.0, 0

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
-from harness.models.heads import MaskedLMHead, PlainLMHead
+from harness.models.heads import MaskedHead, PlainLMHead
 from harness.models.objectives.base import Objective
 from harness.models.objectives.causal import BidirectionalLM, CausalLM
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
@@ -68,7 +68,7 @@ def _from_one_side(objective: CausalLM | BidirectionalLM, ids: Tensor, words: Te
     return scores.masked_fill(words < 0, 0.0)
 
 
-def _hidden(objective: Objective, head: MaskedLMHead, ids: Tensor, hidden: Tensor, scored: Tensor, mask: int) -> Tensor:
+def _hidden(objective: Objective, head: MaskedHead, ids: Tensor, hidden: Tensor, scored: Tensor, mask: int) -> Tensor:
     """(N,) nats of the N tokens that are `scored` (B, T), each without what is `hidden` (B, T, T) from it, many to a pass."""
     texts, targets = scored.nonzero(as_tuple=True)
     rows, nats = max(1, TOKENS // ids.shape[1]), []
@@ -78,7 +78,7 @@ def _hidden(objective: Objective, head: MaskedLMHead, ids: Tensor, hidden: Tenso
     return torch.cat(nats) if nats else ids.new_empty(0, dtype=torch.float32)
 
 
-def _states(objective: Objective, head: MaskedLMHead, ids: Tensor, hidden: Tensor, at: Tensor, mask: int) -> Tensor:
+def _states(objective: Objective, head: MaskedHead, ids: Tensor, hidden: Tensor, at: Tensor, mask: int) -> Tensor:
     """(R, T) texts, what is hidden in them, and the (R,) place of the target -> (R, D), from which the head scores it."""
     rows = torch.arange(len(at), device=at.device)
     if isinstance(objective, PermutationLM):
@@ -90,7 +90,7 @@ def _states(objective: Objective, head: MaskedLMHead, ids: Tensor, hidden: Tenso
     return read[rows, at]
 
 
-def _chosen(head: MaskedLMHead | PlainLMHead, states: Tensor, targets: Tensor) -> Tensor:
+def _chosen(head: MaskedHead | PlainLMHead, states: Tensor, targets: Tensor) -> Tensor:
     """(R, D) and (R,) -> (R,) nats of the targets."""
     rows = max(1, LOGITS // head.output.out_features)
     parts = zip(states.split(rows), targets.split(rows), strict=True)

@@ -131,6 +131,8 @@ def answers(kind: TaskKind, columns: Mapping[str, np.ndarray], names: list[str])
         return sides[0], sides[1]
     if kind is TaskKind.retrieval:
         relevant, ranked = ([row.tolist() for row in columns[name]] for name in ("relevant", "ranked"))
+        if "grades" in columns:
+            relevant = [dict(zip(*both, strict=True)) for both in zip(relevant, columns["grades"], strict=True)]
         return relevant, ranked
     both = columns["label"], columns["cosine" if kind is TaskKind.similarity else "prediction"]
     if kind is not TaskKind.tokens:

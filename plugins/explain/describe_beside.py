@@ -137,7 +137,7 @@ def seen_by(model: EncoderConfig, words: list[str]) -> list[Seen]:
         alike.setdefault((before, comma + over, mask), []).append(int(number) - 1)
     shape = len(words), len(words)
     return [
-        Seen(f"{before}{numbered('layer', 's', places)}{after}", np.frombuffer(mask, bool).reshape(shape))
+        Seen(f"{before}{numbered(places)}{after}", np.frombuffer(mask, bool).reshape(shape))
         for (before, after, mask), places in alike.items()
     ]
 

@@ -73,7 +73,7 @@ def _layers(column: Column) -> list[Group]:
     for parts, places in alike.items():
         copies = [len({column.layers[place][at].modules for place in places}) for at in range(len(parts))]
         uses, used = len(places), {number for number, part in zip(copies, parts, strict=True) if part.parameters}
-        note = f"× {uses}" if len(alike) == 1 else "\n".join(wrap(numbered("layer", "s", places), 13))
+        note = f"× {uses}" if len(alike) == 1 else "\n".join(wrap(numbered(places), 13))
         if len(used) > 1:
             note += ",\npartly\nshared"
         elif used != {uses}:
@@ -82,15 +82,15 @@ def _layers(column: Column) -> list[Group]:
     return groups
 
 
-def numbered(name: str, plural: str, places: list[int]) -> str:
+def numbered(places: list[int]) -> str:
     """`layers 1-4`, `layers 1, 4, 7`: numbers from 1 on."""
     numbers = [place + 1 for place in places]
     if len(numbers) == 1:
-        return f"{name} {numbers[0]}"
+        return f"layer {numbers[0]}"
     if numbers == list(range(numbers[0], numbers[-1] + 1)):
-        return f"{name}{plural} {numbers[0]}-{numbers[-1]}"
+        return f"layers {numbers[0]}-{numbers[-1]}"
     listed = numbers if len(numbers) <= FEW else [*numbers[: FEW - 2], "...", numbers[-1]]
-    return f"{name}{plural} {', '.join(map(str, listed))}"
+    return f"layers {', '.join(map(str, listed))}"
 
 
 # Drawing

@@ -5,8 +5,8 @@ values. Two passes of different sizes say which dimensions grow with the batch a
 among the sizes of the model. B texts, T tokens, P predicted positions.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -79,9 +79,8 @@ class Traced:
     """One pass: its varying sizes by symbol, the encoders in it, and what it has made."""
 
     varying: dict[str, int]
-    encoders: dict[str, EncoderConfig]
-    seen: list[Seen] = field(default_factory=list)
-    order: Mapping[str, Sequence[tuple[nn.Module, ...]]] = field(default_factory=dict)  # of the blocks of each encoder
+    encoders: dict[str, Encoder]
+    seen: list[Seen]
     outputs: int = 0
 
 
@@ -94,8 +93,8 @@ def of_model(config: RunConfig) -> str:
 
 
 def _page(title: str, first: Traced, second: Traced) -> str:
-    shown = {name: config for name, config in first.encoders.items() if name != "encoder" or first.outputs}
-    legends = [legend(name, config, first.outputs) for name, config in shown.items()]
+    shown = {name: encoder for name, encoder in first.encoders.items() if name != "encoder" or first.outputs}
+    legends = [legend(name, encoder.config, first.outputs) for name, encoder in shown.items()]
     return "\n".join([wrapped(title), *legends, "", table(HEAD, list(rows(first, second)), "llllr")])
 
 
@@ -103,8 +102,7 @@ def _classified(config: RunConfig, B: int, T: int) -> Traced:
     model = subject.shapes(config.model, config.task).eval()
     ids = Batch(torch.zeros(B, T, dtype=torch.int64, device="meta"))
     seen = trace(dict(model.named_children()), lambda: model(ids))
-    order = {"encoder": model.encoder.layers.execution_order()}
-    return Traced({"B": B, "T": T}, {"encoder": config.model}, seen, order, subject.outputs_of(config.task))
+    return Traced({"B": B, "T": T}, {"encoder": model.encoder}, seen, subject.outputs_of(config.task))
 
 
 # The objective
@@ -147,11 +145,9 @@ def _trained(run: RunConfig, B: int, T: int) -> Traced:
     varying = {"B": B, "T": T, "P": batch.positions.shape[1]}
     if isinstance(objective, SpanCorruption):
         varying["N"] = batch.inputs.input_ids.shape[1]
-    order = {name: encoder.layers.execution_order() for name, encoder in encoders.items()}
-    configs = {name: encoder.config for name, encoder in encoders.items()}
     seen = [replace(it, stage="encoder, as above") if it.owner == "encoder" else it for it in seen]
     beside = [it for it in seen if it.owner != "encoder" or it.name == "input ids"]
-    return Traced(varying, configs, [*beside, Seen("loss", None, "", "nats", loss[0])], order)
+    return Traced(varying, encoders, [*beside, Seen("loss", None, "", "nats", loss[0])])
 
 
 def _objective(run: RunConfig) -> Objective:
@@ -188,7 +184,7 @@ class _Recorder:
         self._ran: set[tuple[str, int | None]] = set()  # modules by name and layer
         self._names: dict[nn.Module, list[str]] = {}
         counted: set[int] = set()
-        for name, module in ((name, module) for root, top in roots.items() for name, module in top.named_modules(prefix=root)):
+        for name, module in (each for root, top in roots.items() for each in top.named_modules(prefix=root)):
             self._names.setdefault(module, []).append(name)
             if isinstance(module, Encoder):
                 self._order[name] = iter([n for n, blocks in enumerate(module.layers.execution_order()) for _ in blocks])
@@ -263,13 +259,12 @@ class _Recorder:
             parameters, tied = (0, False) if (module, layer) in self._ran else (parameters, tied)
             self._ran.add((module, layer))
         if encoder in self._order:
+            owner, stage = encoder, _stage(path)
             layer = layer if ".layers." in path and not path.endswith(LAST_NORM) else None
-            self.seen.append(Seen(encoder, layer, _stage(path), name, tuple(shape), parameters, tied, bool(module)))
         else:
-            owner, _, rest = path.rpartition(".")
-            self.seen.append(
-                Seen(owner or path, None, "", rest if owner else "output", tuple(shape), parameters, tied, bool(module))
-            )
+            above, _, last = path.rpartition(".")
+            owner, layer, stage, name = above or path, None, "", last if above else "output"
+        self.seen.append(Seen(owner, layer, stage, name, tuple(shape), parameters, tied, bool(module)))
 
 
 def _encoder_of(path: str) -> str:
@@ -306,7 +301,7 @@ def sizes_of(seen: Seen, traced: Traced, is_last: bool) -> dict[int, str]:
     encoders = traced.encoders
     first = seen.owner.split(".")[0].split("_")[0]  # `generator` of `generator_head`, `teacher` of `teacher.head`
     near = [name for name in encoders if name.split(".")[0] == first]
-    config = encoders[near[0] if near else "encoder" if "encoder" in encoders else next(iter(encoders))]
+    config = encoders[near[0] if near else "encoder" if "encoder" in encoders else next(iter(encoders))].config
     if not is_last:
         return {config.num_attention_heads: "H"}
     if any(name in seen.name for name in ATTENDING) and len(seen.shape) == 4:
@@ -376,7 +371,7 @@ def _folded(owner: str, seen: list[Seen], traced: Traced) -> Iterator[tuple[str,
     alike: dict[tuple[Seen, ...], list[int]] = {}
     for layer, group in groupby(seen, key=lambda tensor: tensor.layer):
         alike.setdefault(tuple(replace(tensor, layer=None) for tensor in group), []).append(layer)
-    order, config = traced.order[owner], traced.encoders[owner]
+    order, config = traced.encoders[owner].layers.execution_order(), traced.encoders[owner].config
     parts = {"": range(len(order))}
     if config.body is Body.encoder_decoder:
         parts = {"encoder ": range(config.depth), "decoder ": range(config.depth, len(order))}
@@ -385,5 +380,5 @@ def _folded(owner: str, seen: list[Seen], traced: Traced) -> Iterator[tuple[str,
             if mine := [layer for layer in layers if layer in places]:
                 weights = len({order[layer] for layer in mine})
                 shared = "" if weights == len(mine) else ", shared" if weights == 1 else f", {weights} sets"
-                numbers = numbered("layer", "s", [layer - places.start for layer in mine])
+                numbers = numbered([layer - places.start for layer in mine])
                 yield f"{'' if owner == 'encoder' else f'{owner} '}{part}{numbers}{shared}", list(tensors)

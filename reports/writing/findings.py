@@ -130,8 +130,7 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
     tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
     sizes = {} if tasks.sections else {"model/params_total": "parameters"}
     by_token = all(section.has_one_vocabulary for section in pretrainings.sections)
-    names = SHOWN.overview_of_pretrainings
-    losses = names if by_token else [PER_BYTE.get(name, name) for name in names]
+    losses = [name if by_token else PER_BYTE.get(name, name) for name in SHOWN.overview_of_pretrainings]
     both = (tasks, SHOWN.overview), (pretrainings, sizes | {name: metrics.get(name).title for name in losses})
     measured = []
     for over, names in both:

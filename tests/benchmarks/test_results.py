@@ -71,20 +71,15 @@ def test_a_regression_is_named_with_both_figures(tmp_path, hardware):
     assert "- finetune: steady" not in text
 
 
-def test_other_hardware_is_not_compared(tmp_path, hardware, monkeypatch):
-    hardware("2026-11-20")
-    results.write(tmp_path, {"finetune": [figure()]}, "quick")
-    monkeypatch.setattr(results, "machine", lambda config: {"processor": "Some CPU @ 2.0", "cores": 20})
-    text = results.write(tmp_path, {"finetune": [figure(value=0.1, low=0.1, high=0.1)]}, "quick")
-    assert "Regressions" not in text
-    assert text.rstrip().endswith("| – |")
+MACHINES = [(2, 400.0, True), (2, 330.0, True), (2, 216.0, False), (2, None, False), (20, 400.0, False)]
 
 
-@pytest.mark.parametrize(("peak", "compared"), [(400.0, True), (330.0, True), (216.0, False), (None, False)])
-def test_a_machine_of_the_same_name_and_another_peak_is_not_compared(peak, compared, tmp_path, hardware):
+@pytest.mark.parametrize(("cores", "peak", "compared"), MACHINES)
+def test_another_machine_or_one_of_another_peak_is_not_compared(cores, peak, compared, tmp_path, hardware, monkeypatch):
     hardware("2026-11-20")
     results.write(tmp_path, {"finetune": [figure()]}, "quick", peak=400.0)
     hardware("2026-11-21")
+    monkeypatch.setattr(results, "machine", lambda config: {"processor": "Some CPU @ 2.0", "cores": cores})
     text = results.write(tmp_path, {"finetune": [figure(value=0.1, low=0.1, high=0.1)]}, "quick", peak=peak)
     assert ("Regressions" in text) == compared
     assert text.rstrip().endswith("| 2 x |" if compared else "| – |")
@@ -106,24 +101,22 @@ def test_the_peak_is_measured():
     assert results.peak_gflops() > 1
 
 
-@pytest.mark.parametrize(
-    ("now", "unit", "expected"),
-    [
-        ({"value": 1.5, "low": 1.4, "high": 1.6}, "x", True),
-        ({"value": 1.5, "low": 1.4, "high": 1.95}, "x", False),  # ranges overlap
-        ({"value": 1.91, "low": 1.9, "high": 1.91}, "x", False),  # within the tolerance
-        ({"value": 2.5, "low": 2.4, "high": 2.6}, "x", False),  # better
-        ({"value": 2.5, "low": 2.4, "high": 2.6}, "%", True),  # lower is better
-        ({"value": 1.5, "low": 1.4, "high": 1.6}, "%", False),
-        ({"value": 0.1, "low": 0.1, "high": 0.1}, "tokens/s", False),  # depends on the load
-    ],
-)
-def test_regressions(now, unit, expected):
-    assert results.is_regression(figure(unit=unit) | now, figure(unit=unit)) is expected
+WORSE = {"value": 1.5, "low": 1.4, "high": 1.6}
+REGRESSIONS = [
+    (WORSE, "x", "x", True),
+    (WORSE | {"high": 1.95}, "x", "x", False),  # ranges overlap
+    ({"value": 1.91, "low": 1.9, "high": 1.91}, "x", "x", False),  # within the tolerance
+    ({"value": 2.5, "low": 2.4, "high": 2.6}, "x", "x", False),  # better
+    ({"value": 2.5, "low": 2.4, "high": 2.6}, "%", "%", True),  # lower is better
+    (WORSE, "%", "%", False),
+    (WORSE, "x", "%", False),  # the unit changed
+    (WORSE, "tokens/s", "tokens/s", False),  # depends on the load
+]
 
 
-def test_a_figure_whose_unit_changed_is_not_compared():
-    assert not results.is_regression(figure(value=0.1, low=0.1, high=0.1), figure(unit="%"))
+@pytest.mark.parametrize(("now", "unit", "before", "expected"), REGRESSIONS)
+def test_regressions(now, unit, before, expected):
+    assert results.is_regression(figure(unit=unit) | now, figure(unit=before)) is expected
 
 
 @pytest.mark.parametrize(

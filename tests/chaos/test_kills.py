@@ -52,12 +52,8 @@ class Server:
     def on(self) -> None:
         if self.process is None:
             self.process = contextlib.ExitStack()
-            store = [
-                "--backend-store-uri",
-                f"sqlite:///{self.folder / 'store.db'}",
-                "--artifacts-destination",
-                str(self.folder),
-            ]
+            database, files = f"sqlite:///{self.folder / 'store.db'}", str(self.folder)
+            store = ["--backend-store-uri", database, "--artifacts-destination", files]
             command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port), *store]
             quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             self.process.enter_context(started([*command, "--workers", "1"], **quiet))
@@ -186,12 +182,8 @@ def test_a_sweep_that_is_killed_again_and_again_is_what_an_undisturbed_one_is(se
     assert 2 not in codes, (tmp_path / "log").read_text()[-3000:]
 
     server.on()
-    synced = subprocess.run(
-        [sys.executable, "-m", "harness", "sync", f"output={output}", f"tracking.uri={server.uri}"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    sync = [sys.executable, "-m", "harness", "sync", f"output={output}", f"tracking.uri={server.uri}"]
+    synced = subprocess.run(sync, capture_output=True, text=True, cwd=tmp_path)
     assert synced.returncode == 0, synced.stdout + synced.stderr
     assert numbers(output) == expected
     assert table(output, server.uri, tmp_path / "a") == table(calm, "sqlite:///" + str(tmp_path / "calm.db"), tmp_path / "b")
@@ -316,9 +308,8 @@ class Chain:
         """Files of a report that is made from the store now."""
         folder = self.folder / "expected"
         made = [sys.executable, "-m", "reports", "--study", "chaos", "--out", str(folder)]
-        done = subprocess.run(
-            [*made, "--uri", paths.database_uri(str(self.output))], capture_output=True, text=True, cwd=self.folder
-        )
+        made += ["--uri", paths.database_uri(str(self.output))]
+        done = subprocess.run(made, capture_output=True, text=True, cwd=self.folder)
         assert done.returncode == 0, done.stdout + done.stderr
         return contents(folder)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+import yaml
 from published_bert import save_bert
 from pyarrow import parquet
 from refusals import assert_refused
@@ -161,16 +162,7 @@ def test_a_script_in_the_place_of_a_corpus_is_refused(tell, root):
     assert_refused(tell("task=none", "pretrain=mlm", *corpus), "corpus")
 
 
-TYPED = {
-    "of a model": (["+model._target_=os.system"], "unknown key 'model._target_'"),
-    "callback, one key": (["+hydra.callbacks.x._target_=webbrowser.open"], "hydra.callbacks.x"),
-    "launcher": (["-m", "seed=1,2", "hydra.launcher._target_=os.system"], "hydra.launcher._target_ cannot be set"),
-    "sweeper": (["-m", "seed=1,2", "hydra.sweeper._target_=subprocess.run"], "hydra.sweeper._target_ cannot be set"),
-    "logging of Hydra": (["hydra/job_logging=default"], "hydra/job_logging cannot be set"),
-    "logging of a model": (["+model@hydra.job_logging=albert"], "hydra.job_logging"),
-    "environment": (["+hydra.job.env_set.LD_PRELOAD=x.so"], "hydra.job.env_set.LD_PRELOAD cannot be set"),
-    "what a job gets": (["hydra.overrides.hydra=['hydra.verbose=true']"], "hydra.overrides.hydra cannot be set"),
-}
+TYPED, FILES, HOSTILE = yaml.safe_load(Path(__file__).with_name("security.yaml").read_text()).values()
 
 
 @pytest.mark.parametrize("name", TYPED)
@@ -196,52 +188,6 @@ EMPTIES = "{version: 1, root: {}, handlers: {x: {class: logging.FileHandler, fil
 
 GLOBAL = "# @package _global_\n"
 SWEPT = GLOBAL + "hydra: {{mode: MULTIRUN, sweeper: {{params: {{{}}}}}}}\n"
-
-FILES = {
-    "model": ("model", f"_target_: os.system\ncommand: {COMMAND}\n", "the key '_target_' names code to call"),
-    "list": ("model", f"tokenizer: [{CALL}]\n", "the key '_target_' names code to call"),
-    "factory": ("model", f"tokenizer: {{'()': os.system, command: {COMMAND}}}\n", "the key '()' names code to call"),
-    "tag": ("model", f"pooling: !!python/object/apply:os.system ['{COMMAND}']\n", "the tag !!python/object/apply:os.system"),
-    "callback": ("experiment", f"{GLOBAL}hydra: {{callbacks: {{x: {CALL}}}}}\n", "the key '_target_'"),
-    "logging of a model": ("model", f"{GLOBAL}hydra: {{job_logging: {EMPTIES}}}\n", "hydra.job_logging."),
-    "logging, its package": ("task", f"# @package hydra.job_logging\n{EMPTIES}\n", "hydra.job_logging."),
-    "logging by a key": (
-        "model",
-        f"{GLOBAL}hydra: {{sweeper: {{params: {EMPTIES}}}, job_logging: '${{..sweeper.params}}'}}\n",
-        "hydra.job_logging",
-    ),
-    "logging of nothing": (
-        "scale",
-        f"{GLOBAL}hydra: {{job_logging: null}}\n",
-        "hydra.job_logging=None must be a value other than null",
-    ),
-    "more folders": ("experiment", f"{GLOBAL}hydra: {{searchpath: ['pkg://antigravity']}}\n", "hydra.searchpath cannot be set"),
-    "what a job gets": ("model", f"{GLOBAL}hydra: {{overrides: {{hydra: [hydra.verbose=true]}}}}\n", "hydra.overrides.hydra"),
-    "folder": ("experiment", f"{GLOBAL}hydra: {{run: {{dir: elsewhere}}}}\n", "hydra.run.dir=elsewhere cannot be set"),
-    "commands of a launcher": (
-        "experiment",
-        f"{GLOBAL}defaults: [override /hydra/launcher: submitit_slurm]\nhydra: {{launcher: {{setup: ['{COMMAND}']}}}}\n",
-        "hydra.launcher.setup=['touch executed'] cannot be set by a file",
-    ),
-    "a second line of a launcher": (
-        "experiment",
-        f'{GLOBAL}defaults: [override /hydra/launcher: submitit_slurm]\nhydra: {{launcher: {{partition: "a\\n{COMMAND}"}}}}\n',
-        "hydra.launcher.partition=a\\ntouch executed cannot be set by a file",
-    ),
-    "function of a sweeper": ("model", f"{GLOBAL}hydra: {{sweeper: {{custom_search_space: os.system}}}}\n", "hydra.sweeper"),
-    "Hydra in a sweep": ("experiment", SWEPT.format("hydra.verbose: 'true'"), "'hydra.verbose=true' is a setting of Hydra"),
-    "variable": ("model", f"{GLOBAL}arm: x-${{oc.env:HOME}}\n", "mine.yaml, arm: '${oc.env:HOME}' calls a function"),
-    "variable, decoded": ("model", f"{GLOBAL}arm: ${{oc.decode:${{oc.env:HOME}}}}\n", "calls a function"),
-    "variable, its function by a key": ("model", f"{GLOBAL}arm: '${{oc.${{task.name}}:HOME}}'\n", "calls a function"),
-    "variable of a sweep": ("experiment", SWEPT.format("arm: '\\${oc.env:HOME}'"), "calls a function"),
-    "variable of a sweep, in parts": (
-        "experiment",
-        SWEPT.format("arm: '${corpus.text}${corpus.hub}'") + "corpus: {text: '$', hub: '{oc.env:HOME}'}\n",
-        "hydra.sweeper.params: '${oc.env:HOME}' calls a function",
-    ),
-    "choice of itself": ("experiment", "defaults: [mine]\n", "a list of defaults leads back to its own file"),
-    "choice elsewhere": ("model", "defaults: [../../elsewhere]\n", "is no name of a choice"),
-}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -315,25 +261,6 @@ def test_a_file_may_choose_a_launcher_and_what_is_swept(compose, tmp_path):
     with source.opened():
         sweep = Sweep.of({"--config-dir": str(tmp_path / "my")}, typed, source)
     assert (sweep.has_launcher, len(sweep.jobs)) == (True, 2)
-
-
-HOSTILE = {
-    "study above": ("study=../x", "must be a name without slashes"),
-    "study on two lines": ("study='a\nb'", "must be a name on one line"),
-    "page as a study": ("study='<script>alert(1)</script>'", "must be a name without slashes"),
-    "arm on two lines": ("arm='a\nb'", "arm='a\\nb' must be text on one line"),
-    "arm that colours": ("arm='\x1b[31mred'", "must be text on one line"),
-    "task on two lines": ("task.name='a\nb'", "task.name='a\\nb' must be text on one line"),
-    "setting on two lines": ("-m task.headline='a\nb',accuracy", "unknown headline score 'a\\nb'"),
-    "output on two lines": ("output='a\nb'", "output="),
-    "command": ("arm=$(touch executed)", "cannot be read as KEY=VALUE"),
-    "tokenizer above": ("tokenizer.file=../../../none.json", "tokenizer.file='../../../none.json' cannot be read"),
-    "vocabulary without an end": ("tokenizer.vocab_file=/dev/zero", "tokenizer.vocab_file='/dev/zero' is not a file"),
-    "tokenizer without an end": ("tokenizer.file=/dev/zero", "tokenizer.file='/dev/zero' is not a file"),
-    "data above": ("task=sst2 data=local data.root=. task.folder=../x", "must be the name of a folder below data.root"),
-    "data elsewhere": ("task=sst2 data=local data.root=. task.folder=/etc", "must be the name of a folder below data.root"),
-    "corpus above": ("pretrain=mlm corpus=text data=local data.root=. corpus.folder=..", "must be the name of a folder below"),
-}
 
 
 @pytest.mark.long

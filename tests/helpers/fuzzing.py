@@ -38,15 +38,8 @@ ALL = 2000
 def tried(check: Callable, examples: int, *strategies: SearchStrategy, shrinks: bool = True) -> None:
     """Calls `check` with drawn values, the same in every run; a failure is made as small as possible."""
     phases = [Phase.generate, *([Phase.shrink] if shrinks else [])]
-    quiet = settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=phases,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-    )
+    same = {"derandomize": True, "database": None, "deadline": None, "print_blob": False, "phases": phases}
+    quiet = settings(max_examples=examples, suppress_health_check=list(HealthCheck), **same)
     quiet(given(*strategies)(check))()
 
 

@@ -44,16 +44,10 @@ from harness.training.pretrain import pretrain
 
 VOCABULARY, LONGEST = 60, 12
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a warning at every model whose parameters are all trained
-SHAPE = EncoderConfig(
-    vocab_size=VOCABULARY,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=LONGEST,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 32, "max_position_embeddings": LONGEST, "hidden_dropout_prob": 0.0}
+SIZES |= {"attention_probs_dropout_prob": 0.0}
+SHAPE = EncoderConfig(**SIZES)
 
 Case = Callable[[Ranks, Path], None]
 """What each rank executes; the folder is that of the run."""

@@ -8,16 +8,8 @@ from harness.models.config import Body, EncoderConfig, NormPlace, Position
 from harness.models.encoder import set_activation_checkpointing
 from harness.models.heads import build_classifier
 
-SMALL = {
-    "vocab_size": 40,
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": 32,
-    "hidden_dropout_prob": 0.3,
-    "attention_probs_dropout_prob": 0.3,
-}
+SMALL = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+SMALL |= {"max_position_embeddings": 32, "hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
 VARIANTS = {
     "bert": {},
     "without dropout": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},

@@ -10,14 +10,9 @@ from harness.models.heads import MaskedLMHead, SequenceClassifier, TokenClassifi
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
 
-CONFIG = EncoderConfig(
-    vocab_size=30,
-    max_position_embeddings=8,
-    hidden_size=8,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=16,
-)
+SIZES = {"vocab_size": 30, "max_position_embeddings": 8, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 16}
+CONFIG = EncoderConfig(**SIZES)
 
 
 @pytest.fixture

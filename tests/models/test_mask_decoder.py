@@ -26,22 +26,11 @@ from harness.models.objectives.replaced_tokens import ReplacedTokenDetection
 
 V, T = 50, 20
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
-SHAPE = EncoderConfig(
-    vocab_size=V,
-    hidden_size=32,
-    num_hidden_layers=3,
-    num_attention_heads=4,
-    intermediate_size=48,
-    max_position_embeddings=24,
-    type_vocab_size=0,
-    position=Position.disentangled,
-    position_buckets=8,
-    share_position_projections=True,
-    norm_relative_embeddings=True,
-    mask_decoder=True,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
+SIZES = {"vocab_size": V, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+SIZES |= {"max_position_embeddings": 24, "type_vocab_size": 0, "position": Position.disentangled, "position_buckets": 8}
+SIZES |= {"share_position_projections": True, "norm_relative_embeddings": True, "mask_decoder": True}
+SIZES |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SHAPE = EncoderConfig(**SIZES)
 FIRST = replace(SHAPE, position_buckets=None, share_position_projections=False, key_bias=False)
 MASKING = {"mlm": MaskedLM, "pairs": NextSentence, "rtd": ReplacedTokenDetection, "distillation": Distillation}
 READING_ON = {"clm": CausalLM, "bidirectional_lm": BidirectionalLM}

@@ -23,6 +23,7 @@ KINDS = {
         "accuracy_by_piece",
         0.75,
     ),
+    "multiple_choice": ({"item": [0, 1, 2], "label": [1, 0, 1], "prediction": [1, 0, 0]}, ["a", "b"], "accuracy", 2 / 3),
     "multilabel": (
         {"item": [0, 1, 2], "labels": [["a"], [], ["a", "b"]], "predictions": [["a"], ["b"], ["a", "b"]]},
         ["a", "b"],

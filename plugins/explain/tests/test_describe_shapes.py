@@ -101,13 +101,11 @@ def test_decoder_is_numbered_apart_and_shows_its_attention_over_the_encoder():
 
 
 def test_dimension_that_grows_with_neither_is_looked_up_and_otherwise_a_number():
-    config = EncoderConfig(hidden_size=24, num_attention_heads=3, vocab_size=99)
+    encoder = Encoder(EncoderConfig(hidden_size=24, num_attention_heads=3, vocab_size=99, num_hidden_layers=1))
 
     def symbols(shape: tuple[int, ...], again: tuple[int, ...]) -> tuple[str, ...]:
         passes = [
-            Traced(
-                {"B": B, "T": T}, {"encoder": config}, [Seen("encoder", 0, "attention", "output", size)], {"encoder": [(1,)]}
-            )
+            Traced({"B": B, "T": T}, {"encoder": encoder}, [Seen("encoder", 0, "attention", "output", size)])
             for B, T, size in ((24, 40, shape), (25, 39, again))
         ]
         return [*rows(*passes)][1][1:4]

@@ -24,7 +24,6 @@ from small_disk import fill, mounted
 from harness import grammar, paths
 from harness.__main__ import main
 from harness.commands import find, imported, is_command
-from harness.paths import conf_directory
 from harness.plugins.explain import tour
 from harness.plugins.explain.options import Tour
 from harness.plugins.explain.tour import SECOND, STEPS, Ran, Result, steps_of, texts, write_page
@@ -161,19 +160,16 @@ def test_pretraining_that_is_missing_fails_its_step_in_one_line(tour_of):
     assert f"study '{tour.PRETRAINING}' has no run\n" in printed
 
 
-def test_picture_that_a_command_names_is_on_the_page(tour_of):
-    Path("drawn").write_text(SVG)
-    _, _, made = tour_of("sh -c 'mv drawn a.svg; echo a.svg'")
-    (picture,) = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", made)
-    assert base64.b64decode(picture).decode() == SVG
-
-
-def test_ending_says_which_pictures_are_shown():
+@pytest.mark.parametrize(("ending", "shown"), [(".svg", ["a.svg", "a-attention.svg"]), ("-attention.svg", ["a-attention.svg"])])
+def test_pictures_that_a_command_names_are_on_the_page(ending, shown):
     Path("a.svg").write_text(SVG)
     Path("a-attention.svg").write_text(SVG.replace("700", "800"))
-    step = tour.Step("One", "Look.", [["echo", "a.svg\na-attention.svg"]], ending="-attention.svg")
+    step = tour.Step("One", "Look.", [["echo", "a.svg\na-attention.svg"]], ending=ending)
     with live_line("One") as line:
-        assert tour.run_step(step, Path(), line).pictures == [Path("a-attention.svg").read_text()]
+        step.result = tour.run_step(step, Path(), line)
+    write_page([step], Path("tour.html"))
+    pictures = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", Path("tour.html").read_text())
+    assert [base64.b64decode(picture).decode() for picture in pictures] == [Path(name).read_text() for name in shown]
 
 
 def test_variant_that_the_reader_changed_stays(tour_of):
@@ -192,35 +188,8 @@ def test_own_page_and_all_beside_it_are_written_where_to_says(tour_of):
     assert not Path("multirun").exists()
 
 
-def test_variant_of_two_lines_is_a_model(compose, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("conf", "model").mkdir(parents=True)
-    Path("conf", "model", "wide.yaml").write_text(tour.VARIANT)
-    (base,), (wide,) = compose("model=base", "task=bag"), compose("--config-dir=conf", "model=wide", "task=bag")
-    assert (base.model.attention_window, wide.model.attention_window) == (None, 32)
-    assert len(tour.VARIANT.splitlines()) == 2
-    assert not (conf_directory() / "model" / "wide.yaml").exists()
-
-
 def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(Path(tour.__file__).parents[2])}
-
-
-@pytest.mark.long
-def test_interrupt_ends_with_130_keeps_the_finished_step_and_leaves_no_process(tmp_path):
-    file = steps_file(tmp_path, "sh -c 'echo one'", "sh -c 'echo $$ > pid; exec sleep 600'", "sh -c 'touch later'")
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with started([sys.executable, "-c", TOUR, str(file)], cwd=tmp_path, env=environment(), **streams) as process:
-        number = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), process))
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate()
-    assert (process.returncode, errors) == (130, "harness tour: interrupted\n")
-    assert not Path("/proc", str(number)).exists()
-    assert not (tmp_path / "later").exists()
-    kept = json.loads((tmp_path / "multirun" / "tour" / "steps.json").read_text())
-    assert len([key for key in kept if "echo one" in key]) == 1
-    assert sum("sleep" in key for key in kept) == 0
-    assert (tmp_path / "multirun" / "tour" / "tour.html").read_text().count("Has not run yet") == 2
 
 
 def is_running(number: int) -> bool:
@@ -229,19 +198,27 @@ def is_running(number: int) -> bool:
 
 
 @pytest.mark.long
-def test_killed_tour_leaves_no_process_and_the_same_command_runs_what_is_left(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, "harness tour: interrupted\n"), (signal.SIGKILL, -signal.SIGKILL, "")]
+)
+def test_ended_tour_leaves_no_process_and_the_same_command_runs_what_is_left(number, code, said, tmp_path):
     second = "sh -c 'test -e pid && exec echo two; echo $$ > pid; exec sleep 600'"
-    file, streams = steps_file(tmp_path, "sh -c 'echo one | tee -a log'", second), {"stdout": subprocess.PIPE, "text": True}
+    file, page = steps_file(tmp_path, "sh -c 'echo one | tee -a log'", second), tmp_path / "multirun" / "tour" / "tour.html"
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with started([sys.executable, "-c", TOUR, str(file)], cwd=tmp_path, env=environment(), **streams) as process:
-        number = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), process))
-        process.kill()
-        process.wait()
-        wait_for(lambda: not is_running(number))
+        child = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), process))
+        process.send_signal(number)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (code, said)
+    wait_for(lambda: not is_running(child))
+    kept = json.loads((page.parent / "steps.json").read_text())
+    assert ["echo one" in key for key in kept] == [True]
+    assert page.read_text().count("Has not run yet") == 1
     with started([sys.executable, "-c", TOUR, str(file)], cwd=tmp_path, env=environment(), **streams) as process:
         printed, _ = process.communicate()
     assert (process.returncode, "\ntwo\n" in printed) == (0, True)
     assert (tmp_path / "log").read_text() == "one\n"
-    assert "Has not run yet" not in (tmp_path / "multirun" / "tour" / "tour.html").read_text()
+    assert "Has not run yet" not in page.read_text()
 
 
 def test_second_tour_in_the_same_folder_is_one_line_and_changes_nothing(tour_of, capsys):

@@ -13,7 +13,6 @@ from variants import VARIANTS
 from harness.config import resolve
 from harness.config import schema as configs
 from harness.config.schema import ModelConfig
-from harness.errors import InputError
 from harness.paths import conf_directory
 
 CONF = conf_directory()
@@ -154,23 +153,6 @@ def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
     same = ["model.attention_window=null", "model.layer_norm_eps=1e-12"]
     (run,) = compose("task=bag", "scale=tiny", *same, "model.pooler=null")
     assert run.label == "base pooler=null"
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["finetune=none", "measure=none"], "finetune=none measure=none leave nothing to do"),
-        (["measure.lengths=[64,0]"], r"measure\.lengths=\[64, 0\] must be different numbers of at least 1"),
-        (["measure.batch_sizes=[8,8]"], r"measure\.batch_sizes=\[8, 8\] must be different numbers of at least 1"),
-        (["measure.rounds=0"], r"measure\.rounds=0 must be at least 1"),
-        (["measure.retries=-1"], r"measure\.retries=-1 must be at least 0"),
-        (["measure.foreign_cpus=-0.5"], r"measure\.foreign_cpus=-0\.5 must be at least 0"),
-    ],
-    ids=["nothing", "lengths", "batch_sizes", "rounds", "retries", "foreign_cpus"],
-)
-def test_measuring_that_cannot_be_meant_is_refused(compose, given, message):
-    with pytest.raises(InputError, match=message):
-        compose("task=bag", *given)
 
 
 def test_the_experiment_of_all_variants_names_every_model():

@@ -2,7 +2,6 @@
 
 import pytest
 
-from harness.errors import InputError
 from harness.models.objectives.config import ObjectiveName
 
 BAG = ("-m", "model=albert,base", "task=bag,order", "seed=1,2")
@@ -40,12 +39,6 @@ def test_of_weights_it_keeps_their_tokenizer(compose):
 def test_seeds_that_are_added_are_added_to_it(compose):
     runs = compose(*BAG, "pretrain=mlm", "sweep.control=true", "sweep.until=resolved", "sweep.most_seeds=4")
     assert of_arm(runs, "albert random_weights=true") == [(task, seed) for task in ("bag", "order") for seed in (1, 2, 3, 4)]
-
-
-@pytest.mark.parametrize("words", [[], ["pretrain=mlm", "task=none"], ["pretrain=none"]])
-def test_what_has_nothing_to_control_is_refused(compose, words):
-    with pytest.raises(InputError, match=r"expected a task, and pretrain=NAME, model.init_from or pretrain.from"):
-        compose(*BAG, *words, "sweep.control=true")
 
 
 @pytest.mark.long

@@ -304,14 +304,6 @@ def test_published_weights_are_pretrained_on_without_heads_that_look_at_neighbou
     assert not resolve(run, start.read(run)).pretrain.neighbour_heads
 
 
-@pytest.mark.parametrize("chosen", ["model=factorized", "enhancement=[factorized]"])
-def test_a_choice_with_a_key_that_nothing_reads_is_refused(compose, chosen):
-    with pytest.raises(InputError) as error:
-        compose("task=bag", "scale=electra_small", chosen)  # which sets the size of the embeddings itself
-    assert str(error.value).startswith(f"{chosen.replace('[', '').replace(']', '')}: model.embedding_fraction=0.16")
-    assert str(error.value).endswith("is read by nothing in this model: it needs model.embedding_size=null (now 128)")
-
-
 @pytest.mark.long
 def test_two_arms_that_are_one_run_are_refused(compose, tmp_path):
     small = ("task=bag", "scale=tiny", "data.train_examples=40", f"output={tmp_path}")

@@ -64,33 +64,3 @@ def test_every_value_out_of_the_range_of_its_key_is_refused(plain, key):
             assert allowed.expected(value) in str(refused.value)
     finally:
         setattr(owner, name, before)
-
-
-@pytest.mark.parametrize(
-    ("override", "expected"),
-    [
-        ("finetune.adam_betas=[0.9]", "finetune.adam_betas=[0.9] must be 2 numbers, each at least 0 and below 1"),
-        ("model.layer_norm_eps=nan", "model.layer_norm_eps=nan must be a finite number at least 0"),
-        ("task.grammar.length=1e3", "task.grammar.length"),
-        ("measure.lengths=[1.5]", "measure.lengths"),
-    ],
-)
-@pytest.mark.parametrize("sweep", [False, True], ids=["one", "sweep"])
-def test_a_value_is_refused_before_any_run_of_a_sweep(compose, override, expected, sweep):
-    with pytest.raises(InputError) as refused:
-        compose(*(["-m", "model=base,albert"] if sweep else []), "task=bag", "scale=tiny", override)
-    assert str(refused.value).startswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("swept", "expected"),
-    [
-        ("finetune.learning_rate=1e-3,inf,1e-4", "finetune.learning_rate=inf"),
-        ("seed=1,99999999999999999999", "seed=99999999999999999999 must be at most"),
-        ("pretrain.seed=1,4294967296", "pretrain.seed=4294967296 must be at most"),
-    ],
-)
-def test_one_wrong_value_of_several_stops_the_sweep_before_it_starts(compose, swept, expected):
-    with pytest.raises(InputError) as refused:
-        compose("-m", "task=bag", "scale=tiny", "pretrain=mlm", swept)
-    assert str(refused.value).startswith(expected)

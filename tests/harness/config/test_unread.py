@@ -20,21 +20,6 @@ def compose(*arguments: str) -> list:
     return found
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["-m", "finetune.optimizer=sgd,adafactor", "finetune.adam_eps=1e-6,1e-8"],
-            "finetune.adam_eps=1e-6,1e-8 has no effect.* has an optimizer with adam_eps: add finetune.optimizer=adamw",
-        ),
-        (["pretrain.from=FOLDER", "pretrain.mask_rate=0.4"], "the pretraining is that of pretrain.from=FOLDER"),
-    ],
-)
-def test_key_of_a_part_that_no_run_reads(arguments, message):
-    with pytest.raises(InputError, match=message):
-        compose(*arguments)
-
-
 def test_key_that_one_run_of_a_sweep_reads_is_fine():
     runs = compose("-m", "pretrain=none,mlm", "pretrain.mask_rate=0.4")
     assert [run.pretrain.mask_rate for run in runs if run.pretrain.objective.value == "mlm"] == [0.4]

@@ -109,35 +109,6 @@ def test_a_sweep_over_devices_has_an_arm_for_each_with_the_same_losses(
     assert one.data.metrics["finetune/flops"] == pytest.approx(two.data.metrics["finetune/flops"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (
-            ["hardware.devices=9", "finetune.batch_size=8"],
-            "finetune.batch_size=8 is too small for hardware.devices=9: raise it to 9",
-        ),
-        (["hardware.devices=3", "finetune.batch_size=8", "finetune.accumulation=4"], "hardware.devices=3: raise it to 12"),
-        (
-            ["hardware.devices=9", "pretrain=mlm", "pretrain.batch_size=8", "task=none"],
-            "pretrain.batch_size=8 is too small for hardware.devices=9",
-        ),
-        (["hardware.devices=0"], "hardware.devices"),
-        (["hardware.sharding=full"], "set hardware.devices to 2 or more"),
-        (["hardware.sharding=full", "hardware.devices=2", "hardware.compile=true"], "hardware.compile=true"),
-        (["hardware=gpu", "hardware.devices=3"], "hardware.devices=3, but this machine has"),
-    ],
-)
-def test_a_wrong_number_of_devices_is_one_line(
-    run_harness: Callable, output: Path, arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    done = run_harness("scale=tiny", "task=bag", *arguments, f"output={output}")
-    assert done.returncode == 2
-    assert expected in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not output.exists() or not list(output.glob("*/*/run.json"))
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile on CPU needs a C++ compiler: no g++")
 @pytest.mark.parametrize("phase", ["finetune", "pretrain"])

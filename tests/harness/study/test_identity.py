@@ -5,9 +5,11 @@ import json
 import random
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness import versions
 from harness.comparison import arms
@@ -16,24 +18,8 @@ from harness.config.schema import RunConfig, flatten, to_dict
 from harness.study import identity
 from harness.study.identity import Identity, Inputs
 
-NOT_IN_FINGERPRINT = {
-    *("study", "hypothesis", "arm", "settings", "swept", "overrides", "model_keys", "said_keys", "output", "rerun", "report"),
-    *(f"tracking.{key}" for key in ("uri", "mlflow", "tensorboard", "wandb", "plugins")),
-    *("matched", "tuned", *(f"match.{key}" for key in ("by", "cost", "rounds", "to", "tolerance", "within"))),
-    *(f"search.{key}" for key in ("reduction", "sampler", "seed", "space", "trials", "tune_share")),
-    *(f"sweep.{key}" for key in ("budget_minutes", "on_failure", "same_failures", "timeout_minutes", "silent_minutes")),
-    *(f"sweep.{key}" for key in ("quiet", "retries", "timing", "retime", "until", "most_seeds", "headline", "control")),
-    *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
-    *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
-    *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
-    "finetune.teacher",
-    *("model.objective", "pretrain.checkpoint_every_s", "finetune.keep", "pretrain.keep"),
-    *(
-        f"model.tokenizer.{key}"
-        for key in ("kind", "vocab_size", "lowercase", "multilingual", "separators", "vocab_file", "file")
-    ),
-    *("model.recipe.learning_rate", "model.recipe.initializer_range", "model.finetune_rate", "model.scratch_rate"),
-}
+LISTED = yaml.safe_load(Path(__file__).with_name("identity.yaml").read_text())["not_in_fingerprint"]
+NOT_IN_FINGERPRINT = {f"{section}.{key}".removeprefix("run.") for section, keys in LISTED.items() for key in keys}
 """Keys that name a run, or say where hashed content is, what `own` means, and which checkpoints are written.
 
 What a match or a search found is in the keys of the model and of fine-tuning.

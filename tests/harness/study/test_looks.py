@@ -6,8 +6,7 @@ import pytest
 
 from harness import paths, tags
 from harness.config.choices import Until
-from harness.errors import InputError
-from harness.study import replicates, run_folder, supervisor
+from harness.study import replicates, run_folder
 from harness.study.identity import Inputs
 
 
@@ -38,20 +37,6 @@ def test_a_sweep_of_given_seeds_has_one_part():
     runs = planned(2, Until.seeds)
     assert replicates.parts(runs) == {2: runs}
     assert replicates.announced(runs) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["model=base"], "compares arms, and 'base' is the only one"),
-        (["model=base,albert", "pretrain=mlm", "pretrain.seed=1,2"], "leave the sweep of pretrain.seed out"),
-        (["model=base,albert", "sweep.most_seeds=2"], "sweep.most_seeds=2 must be at least 3"),
-        (["model=base,albert", "sweep.headline=eval/scor"], "did you mean 'eval/score'"),
-    ],
-)
-def test_what_cannot_be_resolved_is_refused(compose, words, why):
-    with pytest.raises(InputError, match=why):
-        supervisor.refuse_as_one_command(compose("-m", "task=bag", "sweep.until=resolved", *words))
 
 
 @pytest.fixture

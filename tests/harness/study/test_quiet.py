@@ -42,10 +42,3 @@ def test_a_finished_sweep_says_where_its_results_are(sweep, run_harness):
     assert (done.returncode, done.stderr) == (0, "")
     (results,) = done.stdout.splitlines()
     assert results.startswith("results: ")
-
-
-def test_commands_without_it_refuse_it_in_one_line(run_harness):
-    done = run_harness("status", "-q")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert "-q" in done.stderr

@@ -188,22 +188,6 @@ def test_results_are_those_of_one_worker_and_of_a_new_process_bit_by_bit(run_har
     assert any(a < b_end and b < a_end for at, (a, a_end) in enumerate(spans) for b, b_end in spans[:at]), spans
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["hardware.workers=4096"], "hardware.workers=4096 with 1 thread each (hardware.threads) need more than the "),
-        ([AT_ONCE, "hardware.threads=4000"], "hardware.workers=2 with 4,000 threads each (hardware.threads) need more than"),
-        ([AT_ONCE, "hardware.devices=2"], "hardware.workers=2 divides the cores of a CPU"),
-        ([AT_ONCE, "sweep.budget_minutes=1", "hardware.threads=1"], "hardware.workers=2 has no budget of time"),
-        (["hardware.workers=0"], "hardware.workers=0 must be at least 1"),
-    ],
-)
-def test_workers_that_cannot_be_are_refused(tell, settings, message):
-    printed = tell("task=bag", "scale=tiny", *settings)
-    assert (printed.code, printed.err.count("\n")) == (2, 1), printed.err
-    assert message in printed.err
-
-
 def test_the_cores_are_divided(compose, tmp_path, monkeypatch):
     monkeypatch.setattr("harness.hardware.facts.cores", lambda: 5)
     (item,) = plan(compose("task=bag", "scale=tiny", AT_ONCE, "task.grammar.train_examples=20", f"output={tmp_path}"))
@@ -227,12 +211,6 @@ def test_the_cores_are_divided(compose, tmp_path, monkeypatch):
 def test_small_models_of_a_sweep_train_one_on_each_core(compose, command, workers):
     runs = with_workers(compose("task=bag", *command), 5)
     assert {run.hardware.workers for run in runs} == {workers}
-
-
-def test_the_number_of_workers_cannot_be_swept(tell):
-    printed = tell("-m", "task=bag", "scale=tiny", "hardware.threads=1", "hardware.workers=1,2")
-    assert printed.code == 2
-    assert "hardware.workers=1,2 cannot be swept" in printed.err
 
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none", "tracking=none", "study=s", "output=out"]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from datasets import ClassLabel, Dataset, Features, Value
 
 from harness.config.choices import DataSource, TaskKind
@@ -12,27 +13,7 @@ from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.tasks.rows import Table, load_table
 
-GLUE = {
-    "cola": {"train": 8551, "validation": 1043, "test": 1063},
-    "sst2": {"train": 67349, "validation": 872, "test": 1821},
-    "mrpc": {"train": 3668, "validation": 408, "test": 1725},
-    "stsb": {"train": 5749, "validation": 1500, "test": 1379},
-    "rte": {"train": 2490, "validation": 277, "test": 3000},
-    "wnli": {"train": 635, "validation": 71, "test": 146},
-    "qnli": {"validation": 5463, "test": 5463},
-    "mnli": {"validation": 9815},
-    "qqp": {"train": 23496},
-}
-LABELS = {
-    ("cola", "train"): {"unacceptable": 2528, "acceptable": 6023},
-    ("sst2", "train"): {"negative": 29780, "positive": 37569},
-    ("mrpc", "train"): {"not_equivalent": 1194, "equivalent": 2474},
-    ("rte", "train"): {"entailment": 1249, "not_entailment": 1241},
-    ("wnli", "train"): {"not_entailment": 323, "entailment": 312},
-    ("qnli", "validation"): {"entailment": 2702, "not_entailment": 2761},
-    ("mnli", "validation"): {"entailment": 3479, "neutral": 3123, "contradiction": 3213},
-    ("qqp", "train"): {"not_duplicate": 14749, "duplicate": 8747},
-}
+GLUE, LABELS, SUPERGLUE = yaml.safe_load(Path(__file__).with_name("rows.yaml").read_text()).values()
 
 
 @pytest.fixture
@@ -79,9 +60,9 @@ def test_real_task_has_its_rows_and_classes(real, name, split):
     table = load_table(config, split)
     assert list(table.columns) == [*config.task.fields, "label"]
     assert {len(column) for column in (*table.columns.values(), table.items)} == {GLUE[name][split]}
-    if (name, split) in LABELS:
+    if f"{name} {split}" in LABELS:
         counts = {config.task.labels[number]: count for number, count in Counter(table.columns["label"]).items()}
-        assert counts == LABELS[name, split]
+        assert counts == LABELS[f"{name} {split}"]
     if split == "test" and name not in ("stsb", "mrpc"):
         assert set(table.columns["label"]) == {-1}
 
@@ -170,14 +151,6 @@ def test_split_without_a_key_is_refused(made):
     for split, key in (("test", "task.test_split"), ("odd", "task.more_validation")):
         with pytest.raises(InputError, match=f"task 'made' has no split '{split}': set {key}"):
             load_table(config, split)
-
-
-SUPERGLUE = {
-    "boolq": (["question", "passage"], ["idx"], ["False", "True"]),
-    "cb": (["premise", "hypothesis"], ["idx"], ["entailment", "contradiction", "neutral"]),
-    "wic": (["word", "sentence1", "sentence2"], ["start1", "start2", "end1", "end2", "idx"], ["False", "True"]),
-}
-"""Task -> its columns of texts, of numbers, and its classes."""
 
 
 @pytest.mark.parametrize(

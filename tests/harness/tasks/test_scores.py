@@ -138,6 +138,7 @@ EXAMPLES = {
     TaskKind.regression: (np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 2.0])),
     TaskKind.tokens: ([["B-x", "O"]], [["B-x", "O"]]),
     TaskKind.spans: ([["a word"]], ["a word"]),
+    TaskKind.multiple_choice: (np.array([0, 1]), np.array([0, 1])),
     TaskKind.multilabel: (np.array([[1, 0], [0, 1]]), np.array([[1, 0], [1, 1]])),
     TaskKind.similarity: (np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 2.0])),
 }

@@ -9,10 +9,8 @@ import pytest
 import torch
 
 from harness.checkpoints.finetuned import load_finetuned
-from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
-from harness.config.rules import refuse_impossible
+from harness.config.choices import Keep, Products
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
-from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops, subject
 from harness.models.adapt import adapt
@@ -88,39 +86,3 @@ def test_a_model_that_multiplies_through_onednn_has_the_same_flops(trains):
         adapt(model, AdaptationConfig(trains=trains))
         counts.append(flops.of_training(model)(32, 64))
     assert counts[0] == counts[1] > 0
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"max_steps": 3, "seconds": 9.0}, "finetune.max_steps=3 and finetune.seconds=9.0 are budgets: set only one"),
-        (
-            {"schedule": Schedule.constant, "decay_fraction": 0.5},
-            "finetune.decay_fraction=0.5 is read only by .* add finetune.schedule=linear",
-        ),
-        ({"trains": Trains.lora, "optimizer": Optimizer.muon}, "finetune.optimizer=muon trains the matrices of layers"),
-        ({"freeze_layers": 2, "optimizer": Optimizer.muon}, "finetune.optimizer=muon trains the matrices of layers"),
-    ],
-)
-def test_keys_that_would_have_no_effect_are_refused(small_config, keys, message):
-    with pytest.raises(InputError, match=message):
-        refuse_impossible(replace(small_config, finetune=replace(small_config.finetune, **keys)))
-
-
-def test_muon_needs_layers_in_a_pretraining_too(tell):
-    printed = tell("model=static", "task=none", "scale=tiny", "pretrain=mlm", "pretrain.optimizer=muon")
-    assert printed.code == 2
-    assert "pretrain.optimizer=muon trains the matrices of layers, but model.body=static has none" in printed.err
-
-
-@pytest.mark.parametrize("keys", [{"trains": Trains.lora}, {"optimizer": Optimizer.sgd}], ids=str)
-def test_a_sharded_model_is_trained_whole_and_by_adamw(small_config, keys):
-    hardware = replace(small_config.hardware, devices=2, sharding=DeviceSharding.full)
-    with pytest.raises(InputError, match=r"set hardware\.sharding=none"):
-        refuse_impossible(replace(small_config, hardware=hardware, finetune=replace(small_config.finetune, **keys)))
-
-
-def test_layers_that_a_model_lacks_are_refused_before_anything_runs(tell):
-    printed = tell("task=bag", "scale=tiny", "finetune.freeze_layers=9")
-    assert printed.code == 2
-    assert "finetune.freeze_layers=9 is more than the 2 layers of the model" in printed.err

@@ -180,12 +180,6 @@ def test_training_ends_after_evaluations_without_a_better_score(trained, prepare
     assert f"tune: {len(given.tune)} of {len(given.train) + len(given.tune)} rows of train are not trained on" in said
 
 
-@pytest.mark.parametrize("key", ["early_stopping=2", "evaluations_per_epoch=3"])
-def test_what_looks_at_scores_needs_rows_of_its_own(compose, small, key):
-    with pytest.raises(InputError, match=rf"finetune\.{key} .* add finetune\.keep_best=tune task\.tune_share"):
-        compose(*small, f"finetune.{key}", "finetune.keep_best=validation", "task.tune_share=0.2")
-
-
 def test_validation_is_not_read_while_training(trained, prepared):
     hidden = replace(prepared, validation=None)
     for keep_best in (KeepBest.none, KeepBest.tune):

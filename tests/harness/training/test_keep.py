@@ -87,11 +87,6 @@ def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_
         pretrained.checkpoint_of(started)
 
 
-def test_keeping_the_best_without_a_split_that_chooses_it_is_one_line(compose, small):
-    with pytest.raises(InputError, match=r"finetune\.keep=best needs a split .* set finetune\.keep_best=tune"):
-        compose(*small, "finetune.keep=best")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

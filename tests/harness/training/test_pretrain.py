@@ -249,41 +249,6 @@ def test_the_weights_of_a_run_are_changed_as_the_arm_says(finished, run_harness,
     assert "tensors kept" in log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["pretrain=mlm", "pretrain.tokens=1e4", "pretrain.steps=3"],
-            "pretrain.tokens=10000.0 and pretrain.steps=3 are budgets",
-        ),
-        (["pretrain=mlm", "pretrain.length=513"], "pretrain.length=513 must be at most"),
-        (["pretrain=mlm", "pretrain.ramp_from=64"], "pretrain.ramp_from=64 must be at most pretrain.batch_size=8"),
-        (["pretrain=distillation"], "needs a teacher: set pretrain.teacher"),
-        (["pretrain=distillation", "pretrain.teacher=no_such_folder"], "pretrain.teacher='no_such_folder'"),
-        (["pretrain=plm", "model=windowed"], "attention_window"),
-        (["pretrain=cbow"], "model.body"),
-        (["pretrain=span_corruption"], "model.body=transformer: it needs a decoder, as model=t5_full"),
-        (
-            ["pretrain=span_corruption", "model=t5_full", "tokenizer.sentinels=1"],
-            "needs 2 sentinels for 32 tokens, the tokenizer has 1: set tokenizer.sentinels=2",
-        ),
-        (["pretrain.from=no_such_run"], "pretrain.from='no_such_run' is neither a folder nor the id of a run"),
-        (["task=none"], "choose a pretrain"),
-        (["pretrain=mlm", "pretrain.mask_rate=1.5"], "pretrain.mask_rate=1.5 must be above 0 and below 1"),
-    ],
-)
-def test_wrong_input_is_one_line_and_no_run(run_harness, output, arguments, message):
-    pretrains = any(argument.startswith("pretrain=") for argument in arguments)
-    text = [argument for argument in TEXT if pretrains or not argument.startswith(("pretrain.", "corpus."))]
-    budget = ["pretrain.steps=2"] if pretrains and "pretrain.steps=3" not in arguments else []
-    given = [a for a in text if a.split("=")[0] not in {b.split("=")[0] for b in arguments}]
-    done = run_harness(*given, "task=bag", *budget, *arguments, f"output={output}")
-    assert done.returncode == 2, done.stdout + done.stderr
-    (line,) = done.stderr.splitlines()
-    assert message in line
-    assert not list(output.glob("*/*/run.json"))
-
-
 def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run_harness, output):
     given = [argument for argument in quick if not argument.startswith("pretrain.steps")]
     done = run_harness(*given, "pretrain.seconds=1.5", f"output={output}")

@@ -48,20 +48,3 @@ def test_fine_tuning_starts_from_the_weights_of_each_point(run_harness, output, 
     refused = run_harness(*TASK, f"pretrain.from={folder}", "pretrain.at=700", f"output={output}")
     assert refused.returncode == 2
     assert f"pretrain.at=700.0: {folder} has kept weights after so many tokens: 1000" in refused.stderr
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (["pretrain.keep=[3000]"], "pretrain.keep=[3000.0]: 3000.0 must be above 0 and at most pretrain.tokens=2048.0"),
-        (["pretrain.keep=[0]"], "pretrain.keep=[0.0] must be numbers above 0"),
-        (["pretrain.keep=[1000]", "pretrain.at=500"], "pretrain.at=500.0 must be one of pretrain.keep=[1000.0]"),
-        (["pretrain.keep=[9]", "pretrain.tokens=null", "pretrain.steps=3"], "set the budget in tokens, too (pretrain.tokens)"),
-    ],
-)
-def test_points_that_are_never_reached_or_kept_are_one_line(run_harness, output, given, expected):
-    refused = run_harness(*TEXT, "task=none", f"output={output}", *given)
-    assert refused.returncode == 2
-    assert expected in refused.stderr
-    assert refused.stderr.count("\n") == 1
-    assert not (output / "pretrained").exists()

@@ -150,19 +150,3 @@ def test_other_objectives_score_by_their_own_heads(run_harness, tmp_path, object
     assert done.returncode == 0, done.stdout + done.stderr
     (metrics,) = finished(tmp_path).values()
     assert 0.3 < metrics["eval/score"] < 0.7
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["pretrain=rtd"], "pretrain=rtd does not train here: choose pretrain=mlm"),
-        (["pretrain=none", "search=rate", "-m"], "task=minimal_pairs trains nothing: leave out search"),
-    ],
-)
-def test_what_cannot_score_is_refused_in_one_line(run_harness, tmp_path, settings, message):
-    kept = [setting for setting in SMALL if not (settings[0] == "pretrain=none" and setting.startswith("pretrain"))]
-    done = run_harness(*kept, *settings, "task=minimal_pairs", f"output={tmp_path}")
-    assert done.returncode == 2, done.stdout + done.stderr
-    (line,) = done.stderr.splitlines()
-    assert message in line
-    assert not finished(tmp_path)

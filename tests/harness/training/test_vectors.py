@@ -163,23 +163,3 @@ def test_pairs_that_are_trained_on_teach_to_find_others(run_harness, pairs_of_wo
     assert again.returncode == 0, again.stderr
     scores = [metrics_of(path.parent)["eval/score"] for path in (tmp_path / "out" / "s").glob("*/result.json")]
     assert scores.count(after["eval/score"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        (
-            ["task=bag", "finetune=contrastive"],
-            "finetune.in_batch_negatives=true trains pairs, not task",
-        ),
-        (["task=retrieval", "finetune=contrastive", "finetune.accumulation=2"], "finetune.accumulation=2 divides the batch"),
-        (["task=retrieval", "finetune=contrastive", "hardware.devices=2"], "hardware.devices=2 divides the batch"),
-        (["task=retrieval", "finetune=contrastive", "finetune.trains=head"], "need a head on the encoder"),
-        (["task=retrieval", "finetune=contrastive", "finetune.class_weights=balanced"], "has no classes: leave it out"),
-    ],
-)
-def test_what_cannot_be_trained_with_in_batch_negatives_is_one_line(tell, typed, message):
-    printed = tell(*typed)
-    assert printed.code == 2
-    assert message in printed.err
-    assert printed.err.count("\n") == 1

@@ -6,10 +6,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import (
-    DebertaConfig,
-    DebertaV2Config,
-)
+from transformers import DebertaConfig, DebertaV2Config
 from variant_files import merged
 
 from harness.models.attention.disentangled import DisentangledAttention, Distances, RelativePositions
@@ -31,9 +28,7 @@ CONFIGS = {"deberta": DebertaConfig, "deberta-v2": DebertaV2Config}
 def test_silent_keys_mean_the_defaults_of_their_family(family, file):
     given = {"model_type": family, **TERMS, **V3, "position_buckets": 256}
     theirs = CONFIGS[family]()
-    sizes = {
-        key: getattr(theirs, key) for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-    }
+    sizes = {key: getattr(theirs, key) for key in SIZES if key != "vocab_size"}
     assert config_of(given) == EncoderConfig(**{**vars(published(f"model/{file}")), **sizes})
 
 

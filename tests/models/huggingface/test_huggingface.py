@@ -2,16 +2,20 @@
 
 import copy
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 import torch
 import transformers
+import yaml
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
 from harness.models.config import Body
 from harness.models.heads import SequenceClassifier, build_classifier
 from harness.models.huggingface import config_of, load
+
+DATA = yaml.safe_load(Path(__file__).with_name("families.yaml").read_text("utf-8"))
 
 LENGTHS = (60, 37, 13, 1)
 VOCABULARY = 50
@@ -211,25 +215,7 @@ def bert(**changes) -> tuple[dict, dict[str, torch.Tensor]]:
     return reference.config.to_dict(), dict(reference.state_dict())
 
 
-PRETRAINED = {
-    "BertForPreTraining": ("bert", ["head"]),
-    "AlbertForPreTraining": ("albert", ["head"]),
-    "RobertaForMaskedLM": ("roberta", ["pooler", "head"]),
-    "DistilBertForMaskedLM": ("distilbert", ["pooler", "head"]),
-    "ElectraForMaskedLM": ("electra", ["pooler", "head"]),
-    "ElectraForPreTraining": ("electra", ["pooler", "head"]),
-    "LongformerForMaskedLM": ("longformer", ["pooler", "head"]),
-    "ModernBertForMaskedLM": ("modernbert", ["head"]),
-    "OpenAIGPTLMHeadModel": ("gpt", ["head"]),
-    "GPT2LMHeadModel": ("gpt2", ["head"]),
-    "T5ForConditionalGeneration": ("t5", ["head"]),
-    "BertModel": ("bert", ["head"]),
-    "RobertaModel": ("roberta", ["head"]),
-    "ModernBertModel": ("modernbert", ["pooler", "head"]),
-    "GPT2Model": ("gpt2", ["head"]),
-    "DebertaForMaskedLM": ("deberta, 12", ["pooler", "head"]),
-    "DebertaV2Model": ("deberta v3, 12", ["pooler", "head"]),
-}
+PRETRAINED = DATA["pretrained"]
 
 
 @pytest.mark.parametrize("name", PRETRAINED)

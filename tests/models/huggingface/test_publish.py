@@ -15,30 +15,11 @@ from harness.models.huggingface import config_of, exported, homeless, masked_hea
 from harness.models.huggingface.publish import settled
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
-TINY = {
-    "vocab_size": 50,
-    "hidden_size": 32,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "intermediate_size": 128,
-    "max_position_embeddings": 40,
-    "hidden_dropout_prob": 0.05,
-}
+TINY = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 128}
+TINY |= {"max_position_embeddings": 40, "hidden_dropout_prob": 0.05}
 DISTANCES = {"max_relative_distance": 24}
-FAMILY = {
-    "base": "bert",
-    "mbert": "bert",
-    "factorized": "albert",
-    "albert": "albert",
-    "roberta": "roberta",
-    "distilbert": "distilbert",
-    "electra": "electra",
-    "deberta": "deberta",
-    "deberta_v3": "deberta-v2",
-    "gpt": "openai-gpt",
-    "gpt2": "gpt2",
-    "t5": "t5",
-}
+FAMILY = {name: name for name in ("albert", "roberta", "distilbert", "electra", "deberta", "gpt2", "t5")}
+FAMILY |= {"base": "bert", "mbert": "bert", "factorized": "albert", "deberta_v3": "deberta-v2", "gpt": "openai-gpt"}
 """Our model -> the family that expresses it."""
 
 

@@ -13,16 +13,9 @@ from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
 V, T = 40, 12
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
-SHAPE = EncoderConfig(
-    vocab_size=V,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
+SIZES = {"vocab_size": V, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SIZES |= {"max_position_embeddings": 32, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SHAPE = EncoderConfig(**SIZES)
 IDS = torch.randint(5, V, (2, T), generator=torch.Generator().manual_seed(0))
 
 

@@ -2,29 +2,18 @@
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
+import yaml
 from texts import md
 
 from harness.reports.writing import formats
 
+DATA = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text("utf-8"))
 
-@pytest.mark.parametrize(
-    ("number", "unit", "text"),
-    [
-        (4_390_000, "parameters", "4.39 M"),
-        (109_482_240, "parameters", "109.5 M"),
-        (258, "parameters", "258"),
-        (0, "parameters", "0"),
-        (12.34, "ms", "12.3 ms"),
-        (1.2e9, "FLOP", "1.20 GFLOP"),
-        (45.6e6, "bytes", "45.6 MB"),
-        (12_345.6, "tokens/s", "12,346 tokens/s"),
-        (30.0, "operators", "30 operators"),
-        (0.81234, "score", "0.812"),
-        (-0.25, "score", "−0.250"),
-    ],
-)
+
+@pytest.mark.parametrize(("number", "unit", "text"), DATA["values"])
 def test_value_has_unit_and_about_three_digits(number: float, unit: str, text: str):
     assert formats.value(number, unit) == text
 
@@ -46,18 +35,7 @@ def test_percent_has_its_sign(number: float | None, text: str):
     assert formats.percent(number) == text
 
 
-@pytest.mark.parametrize(
-    ("raw", "shown"),
-    [
-        ("a|b", r"a\|b"),
-        ("a\nb", "a b"),
-        ("<script>", "&lt;script&gt;"),
-        ("*x*", r"\*x\*"),
-        ("__x__", r"\_\_x\_\_"),
-        ("before_after", "before_after"),
-        ("[a](b)", r"\[a\](b)"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "shown"), DATA["escaped"])
 def test_escape_leaves_no_markup(raw: str, shown: str):
     assert formats.escape(raw) == shown
 

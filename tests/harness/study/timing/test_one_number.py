@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 from mlflow import MlflowClient
 
 from harness import document, metrics, reports, tags
@@ -18,27 +19,7 @@ from harness.tracking import run_log
 
 pytestmark = pytest.mark.long
 
-QUANTITIES = {
-    "latency": "inference/latency_device_ms",
-    "latency, device time": "inference/latency_device_ms",
-    "latency, ms of device time": "inference/latency_device_ms",
-    "latency, wall clock": "inference/latency_ms_p50",
-    "inference throughput, device time": "inference/device_tokens_per_s",
-    "inference throughput, wall clock": "inference/tokens_per_s",
-    "training throughput, device time": "train_step/device_tokens_per_s",
-    "training throughput, tokens/s of device time": "train_step/device_tokens_per_s",
-    "training throughput, tokens/s by its own clock": "finetune/tokens_per_s",
-    "training throughput, wall clock": "train_step/tokens_per_s",
-    "throughput of the whole training, own clock": "finetune/tokens_per_s",
-    "training time, own clock": "finetune/duration_s",
-    "fine-tuning took": "finetune/duration_s",
-    "memory": "inference/peak_memory_bytes",
-    "inference memory": "inference/peak_memory_bytes",
-    "inference peak memory": "inference/peak_memory_bytes",
-    "training peak memory": "finetune/peak_memory_bytes",
-    "parameters": "model/params_total",
-    "forward FLOPs": "model/flops_forward",
-}
+QUANTITIES = yaml.safe_load(Path(__file__).with_name("one_number.yaml").read_text())["quantities"]
 """Words of a table, a note or a picture -> what they must be the number of."""
 SPEED = re.compile("latency|throughput|training time|memory")
 NEVER_THE_QUANTITY = re.compile("latency (min|p90|p99)|sampled|reserved|process|padding counted|in texts|A/A|floor|utilisation")

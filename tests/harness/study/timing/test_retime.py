@@ -47,14 +47,6 @@ def test_runs_have_the_timing_of_the_new_session_alone(run_harness, small, outpu
     assert "Timing" not in third.stdout
 
 
-@pytest.mark.parametrize("given", ["measure=none", "sweep.timing=false"])
-def test_timing_again_without_timing_is_one_line(run_harness, small, output, given):
-    refused = run_harness(*small, "sweep.retime=true", given, f"output={output}")
-    assert refused.returncode == 2
-    assert refused.stderr.strip().endswith("leave out sweep.timing=false and measure=none, or sweep.retime")
-    assert not list(output.glob("default/*"))
-
-
 @pytest.fixture
 def timed(tmp_path, monkeypatch):
     """A run that ended with one result, and the result file before more was added to it."""
