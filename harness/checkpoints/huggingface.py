@@ -134,7 +134,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     rows = rows_of(tokenizer, folder)
     if rows is not None and shape.encoder is not None:
         raise InputError(
-            f"model.init_from={said!r}: transformers computes it with all of its pieces: leave out tokenizer.file and vocab_file"
+            f"model.init_from={said!r}: transformers computes all of its pieces: leave out tokenizer.file and vocab_file"
         )
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
