@@ -123,7 +123,10 @@ class Foreign(Encoder):
                 hook.remove()
         states = [*states[:-1], last]
         if len(states) != len(self._order) + 1 or any(state.shape[:2] != last.shape[:2] for state in states):
-            raise ValueError(f"model.encoder={self.config.encoder}: its layers do not give one vector for each token")
+            raise InputError(
+                f"model.encoder={self.config.encoder}: its layers do not give one vector for each token, the last one aside: "
+                "expected layers=[-1]"
+            )
         return states
 
     @property
