@@ -13,12 +13,14 @@
 A checkout that is not installed has the entry points of its own `pyproject.toml`.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -33,11 +35,26 @@ ROOT = Path(__file__).resolve().parents[1]
 Added = TypeVar("Added")
 
 
+@contextlib.contextmanager
+def _installed() -> Iterator[None]:
+    """Without the working directory, which `python -m` searches first: what lies there is not installed."""
+    first = sys.path[:1]
+    if first == [""] or (first == [str(Path.cwd())] and not sys.flags.safe_path):
+        del sys.path[0]
+    try:
+        yield
+    finally:
+        if sys.path[:1] != first:
+            sys.path[:0] = first
+
+
 @cache
 def _points(group: str) -> tuple[EntryPoint, ...]:
     """By name."""
     own = _of_checkout()
-    installed = [point for point in importlib.metadata.entry_points(group=group) if own is None or package_of(point) != PACKAGE]
+    with _installed():
+        every = importlib.metadata.entry_points(group=group)
+    installed = [point for point in every if own is None or package_of(point) != PACKAGE]
     of_checkout = [EntryPoint(name, value, group) for name, value in (own or {}).get(group, {}).items()]
     return tuple(sorted([*of_checkout, *installed], key=lambda point: point.name))
 
@@ -79,11 +96,12 @@ def find(group: str, name: str, kind: type[Added], key: str) -> Added:
     return load(points[name], kind)
 
 
-def load(point: EntryPoint, kind: type[Added]) -> Added:
-    """What the entry point names; InputError where it cannot be imported, or is of another kind."""
-    where = f"{point.group}: {point.name} = {point.value} (package {package_of(point)})"
+def load(point: EntryPoint, kind: type[Added], where: str = "") -> Added:
+    """What the entry point names; InputError, which begins with `where`, if it cannot be imported, or is of another kind."""
+    where = where or f"{point.group}: {point.name} = {point.value} (package {package_of(point)})"
     try:
-        loaded = point.load()
+        with _installed():
+            loaded = point.load()
     except InputError:  # which says what the package lacks
         raise
     except Exception as error:  # whatever the code of another package raises
@@ -129,7 +147,8 @@ def code_of(name: str, key: str) -> Any:
     InputError for another name, for a module of no installed package, and for one that cannot be imported.
     """
     module, _, attribute = name.partition(":")
-    packages = importlib.metadata.packages_distributions().get(module.partition(".")[0], [])
+    with _installed():
+        packages = importlib.metadata.packages_distributions().get(module.partition(".")[0], [])
     if not packages or not module.replace(".", "").isidentifier() or not attribute.isidentifier():
         raise InputError(
             f"{key}={name}: no installed package has the module {module!r}: expected MODULE:CLASS of one, after pip install "
@@ -139,15 +158,16 @@ def code_of(name: str, key: str) -> Any:
         raise InputError(
             f"{key}={name} stands in a file, and is code of package {packages[0]}: add {OPTION} {packages[0]} to run it"
         )
-    return load(EntryPoint(attribute, name, key), object)
+    return load(EntryPoint(attribute, name, key), Callable, f"{key}={name} (package {packages[0]})")  # type: ignore[type-abstract]
 
 
 @cache
 def source_of(name: str) -> str:
     """Package, version and a hash of the source of `MODULE:CLASS`, for the identity of a run."""
     module = name.partition(":")[0].partition(".")[0]
-    packages = importlib.metadata.packages_distributions().get(module, [PACKAGE])
-    found = importlib.util.find_spec(module)
+    with _installed():
+        packages = importlib.metadata.packages_distributions().get(module, [PACKAGE])
+        found = importlib.util.find_spec(module)
     folders = [Path(folder) for folder in (found and found.submodule_search_locations) or ()]
     files = sorted(file for folder in folders for file in folder.rglob("*.py"))
     digest = hashlib.sha256()

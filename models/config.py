@@ -31,7 +31,7 @@ def class_of(key: str, name: str) -> Callable[..., Any]:
         raise unknown(key, name, points, f"model.{key}")
     point = points[name]
     if key == "encoder":
-        return extensions.load(point, object)  # type: ignore[return-value]
+        return extensions.load(point, Callable)  # type: ignore[type-abstract]
     loaded = extensions.load(point, type)
     if not all(callable(getattr(loaded, method, None)) for method in ("forward", "flops")):
         raise InputError(f"{GROUP}: {point.name} = {point.value} must be a torch.nn.Module with forward and flops(length)")

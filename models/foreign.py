@@ -74,11 +74,11 @@ class Foreign(Encoder):
             keep_layers(self.body, config.layers_kept)
         takes = inspect.signature(self.body.forward).parameters
         self._takes, self._needs_mask = {*takes}, "attention_mask" in takes and takes["attention_mask"].default is not None
-        self._runs_on_meta: bool | None = True if next(self.parameters()).is_meta else None
+        self._runs_on_meta: bool | None = None
         try:
             self._order = self._called()
         except Exception:  # whatever an operator without shapes raises
-            if not next(self.parameters()).is_meta:
+            if _device(self) != "meta":
                 raise
             self._runs_on_meta, self._order = False, [*range(len(self._blocks()))]
         self._counted: dict[int, int] = {}
@@ -123,13 +123,24 @@ class Foreign(Encoder):
                 hook.remove()
         states = [*states[:-1], last]
         if len(states) != len(self._order) + 1 or any(state.shape[:2] != last.shape[:2] for state in states):
-            raise ValueError(f"model.encoder={self.config.encoder}: its layers do not give one vector for each token")
+            raise InputError(
+                f"model.encoder={self.config.encoder}: its layers do not give one vector for each token, the last one aside: "
+                "expected layers=[-1]"
+            )
         return states
 
     @property
     def runs_on_meta(self) -> bool:  # type: ignore[override]
         """Whether every operator has shapes alone; found out where it is first asked."""
-        if self._runs_on_meta is None:
+        if self._runs_on_meta is None and _device(self) == "meta":
+            was_training = self.training
+            self._runs_on_meta = False
+            with contextlib.suppress(Exception):  # whatever an operator without shapes raises, in training alone
+                self.train()(_probe(self)).sum().backward()
+                self._runs_on_meta = True
+            self.train(was_training)
+            self.zero_grad()
+        elif self._runs_on_meta is None:
             with without_values():
                 self._runs_on_meta = Foreign(self.config).runs_on_meta
         return self._runs_on_meta
@@ -209,8 +220,14 @@ class _UnpaddedText(TorchFunctionMode):
         return function(*arguments, **(keywords or {}))
 
 
+def _device(model: nn.Module) -> str:
+    """Type of the device of its parameters; meta, too, where some of them have values all the same."""
+    devices = {parameter.device.type for parameter in model.parameters()}
+    return "meta" if "meta" in devices else next(iter(devices))
+
+
 def _probe(model: nn.Module, length: int = PROBED) -> Batch:
-    ids = torch.zeros(1, length, dtype=torch.int64, device=next(model.parameters()).device)
+    ids = torch.zeros(1, length, dtype=torch.int64, device=_device(model))
     return Batch(input_ids=ids, attention_mask=torch.ones_like(ids, dtype=torch.bool))
 
 

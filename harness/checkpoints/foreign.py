@@ -267,18 +267,21 @@ def notes(folder: Path, shape: EncoderConfig) -> list[str]:
     return said + (["tensors of a pickle, read by torch.load(weights_only=True)"] if pickled else [])
 
 
-def load_published(folder: Path, encoder: Foreign, said: str) -> None:
-    """Loads published weights into the encoder.
+def load_published(folder: Path, encoder: Foreign, said: str) -> dict[str, Tensor]:
+    """Loads published weights into the encoder; the dense layer of a pooler like ours, by our names, where the files have one.
 
     Weights are safetensors, whole or in shards, or a pickle, of which only tensors are read. InputError where they do not fit.
     """
     with _quiet():
         model, lacking = _read(_library().AutoModel, folder, said)
+        dense = getattr(getattr(model, "pooler", None), "dense", nn.Identity())
+        pooler = {f"pooler.dense.{name}": one for name, one in dense.named_parameters() if id(one) not in lacking}
         part, kept = _encoder_part(model, model.config), encoder.config.layers_kept
     _refuse_lacking(part, lacking, said)
     if kept:
         keep_layers(part, kept)
     encoder.body.load_state_dict(part.state_dict())
+    return {name: one.detach() for name, one in pooler.items()}
 
 
 def _read(auto: Any, folder: Path, said: str) -> tuple[Any, set[int]]:

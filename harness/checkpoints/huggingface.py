@@ -132,6 +132,10 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
         shape = replace(shape, vector_pooling=pooling)
     rows = rows_of(tokenizer, folder)
+    if rows is not None and shape.encoder is not None:
+        raise InputError(
+            f"model.init_from={said!r}: transformers computes all of its pieces: leave out tokenizer.file and vocab_file"
+        )
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
     changeable = tuple(sorted(FAMILIES))
@@ -228,8 +232,15 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
     """Loads the weights into a classifier, changed to its shape; where each of its tensors comes from."""
     if config.model.random_weights:
         return dict.fromkeys(model.state_dict(), RANDOM)
-    if model.head is None or isinstance(model.encoder, Foreign):
-        return dict.fromkeys(model.state_dict(), RANDOM) | load_encoder(config, model.encoder)
+    expected = model.state_dict()
+    if isinstance(model.encoder, Foreign):
+        pooler = _load_foreign(config, model.encoder)
+        pooler = {name: one for name, one in pooler.items() if name in expected and expected[name].shape == one.shape}
+        model.load_state_dict(pooler, strict=False)
+        kept = {*model.encoder.state_dict(prefix="encoder."), *pooler}
+        return {name: KEPT if name in kept else RANDOM for name in expected}
+    if model.head is None:
+        return load_encoder(config, model.encoder)
     folder = folder_of(present(config.model.init_from))
     published = _as_published(config, folder, model)
     rows = rows_of(config.tokenizer, folder)
@@ -244,7 +255,7 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
     InputError naming tensors of the encoder that are missing, left over or of another shape.
     """
     if isinstance(encoder, Foreign):
-        foreign.load_published(_foreign_folder(config), encoder, f"model.init_from={config.model.init_from!r}")
+        _load_foreign(config, encoder)
         return dict.fromkeys(encoder.state_dict(prefix="encoder."), KEPT)
     folder = folder_of(present(config.model.init_from))
     state, shape = encoder_of(folder, "model.init_from", _read_for(config, folder))
@@ -256,6 +267,10 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
     state, origins = derived(state, source, config.model, config.model.keep_layers, rows_of(config.tokenizer, folder))
     encoder.load_state_dict(native.part(state, "encoder."), strict=False)
     return origins
+
+
+def _load_foreign(config: RunConfig, encoder: Foreign) -> dict[str, Tensor]:
+    return foreign.load_published(_foreign_folder(config), encoder, f"model.init_from={config.model.init_from!r}")
 
 
 def _foreign_folder(config: RunConfig) -> Path:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from harness.checkpoints import foreign, huggingface, pretrained, teacher
-from harness.config.resolve import Checkpoint, Found, refuse_changes
+from harness.config.resolve import Checkpoint, Found, refuse_changes, started_from
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import facts
+from harness.models.config import EncoderConfig
 
 
 def checkpoint_of(config: RunConfig, allowed: Iterable[str] = ()) -> Checkpoint | None:
@@ -31,6 +32,16 @@ def read(config: RunConfig) -> Found:
     InputError for weights that do not exist, and for two checkpoints to start from.
     """
     checkpoint, taught = checkpoint_of(config), teacher.read(config)
-    own = checkpoint is None and config.model.encoder is not None
-    shape = foreign.shape_of(config.model) if own else None
+    shape = None if checkpoint is not None else shape_of_class(config)
     return Found(checkpoint, taught, facts.threads(config.hardware), facts.chosen_dtype(config.hardware), shape)
+
+
+def shape_of_class(config: RunConfig) -> EncoderConfig | None:
+    """The shape of the encoder class of another package that the config names; None where it names none."""
+    return None if config.model.encoder is None else foreign.shape_of(config.model)
+
+
+def started(config: RunConfig, allowed: Iterable[str]) -> tuple[RunConfig, Checkpoint | None]:
+    """The config with the shape that it starts from, and the weights, as `checkpoint_of` has them."""
+    checkpoint = checkpoint_of(config, allowed)
+    return started_from(config, checkpoint, None if checkpoint is not None else shape_of_class(config)), checkpoint

@@ -605,7 +605,11 @@ def named(
     if config.model.random_weights and not (is_control or starts_from_weights(config)):
         raise InputError("model.random_weights=true needs weights to replace: add model.init_from or pretrain.from")
     chosen = (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements))
-    said = {f"{group}={name}": _keys_of(group, name, of_hydra.runtime.config_sources) for group, name in chosen}
+    said: dict[str, list[str]] = {}  # by each of them, in whichever folder that is searched its file is
+    for group, name in chosen:
+        places = (Path(source.path, group, f"{name}.yaml") for source in of_hydra.runtime.config_sources)
+        nodes = [_loaded(place) for place in places if place.is_file()]
+        said[f"{group}={name}"] = [str(key) for node in nodes for key in node.get("model", node)]
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
         for choice, of_choice in said.items():  # with a key that is not read it would be another model by name alone
@@ -636,13 +640,6 @@ def named(
         scale_name=choices["scale"],
         published=_published(source, tuple(without(shaping, dimensions))),
     )
-
-
-def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:
-    """Keys of the model that the file of a choice sets, in whichever folder that is searched it is."""
-    files = (Path(source.path, group, f"{name}.yaml") for source in sources)
-    nodes = [_loaded(file) for file in files if file.is_file()]
-    return [str(key) for node in nodes for key in node.get("model", node)]
 
 
 Composed = tuple[dict[str, str], RunConfig]

@@ -119,10 +119,7 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
 
     A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
-    config = started_from(composed, found.checkpoint)
-    if found.shape is not None:
-        model = replace(config.model, **vars(found.shape))
-        config = replace(config, model=model, published=model, scale_name=f"L{model.depth}-H{model.hidden_size}")
+    config = started_from(composed, found.checkpoint, found.shape)
     if found.teacher is not None:
         folder, tokenizer = found.teacher
         config = replace(config, pretrain=replace(config.pretrain, teacher=folder), tokenizer=tokenizer)
@@ -382,8 +379,11 @@ def _chosen(config: RunConfig) -> dict[str, str]:
     return {group: name for group, name in choices.items() if group in typed or name not in ("", "[]", default[group])}
 
 
-def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
-    """With the shape and tokenizer of the weights, and of a pretraining also its text and budget."""
+def started_from(config: RunConfig, checkpoint: Checkpoint | None, of_class: EncoderConfig | None = None) -> RunConfig:
+    """With the shape and tokenizer of the weights, and of a pretraining also its text and budget; or of a class its shape."""
+    if checkpoint is None and of_class is not None:
+        model = replace(config.model, **vars(of_class))
+        return replace(config, model=model, published=model, scale_name=f"L{model.depth}-H{model.hidden_size}")
     if checkpoint is None:
         return config
     shape = _shape_of(config, checkpoint)
@@ -419,7 +419,7 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
 
 def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
     """The shape of the weights, with what the command says of the encoder; InputError for what cannot change."""
-    own = [key for key in config.model_keys if key in NAMES]
+    own = [key for key in config.model_keys if key.partition(".")[0] in NAMES]
     if checkpoint.shape.encoder is not None:
         return _shape_of_foreign(config, checkpoint, own)
     chosen = _chosen(config)
@@ -445,7 +445,8 @@ def _shape_of_foreign(config: RunConfig, checkpoint: Checkpoint, said: list[str]
     shape, layers = checkpoint.shape, config.model.keep_layers
     depth = config.model.num_hidden_layers if "num_hidden_layers" in said else shape.num_hidden_layers
     depth = depth if layers is None else len(layers)
-    fixed = [key for key in said if key not in (*OF_HEAD, "num_hidden_layers", "encoder", "options")]
+    open_keys = (*OF_HEAD, "num_hidden_layers", "encoder")
+    fixed = [key for key in said if key not in open_keys and not key.startswith("options")]
     if fixed or not 1 <= depth <= shape.num_hidden_layers:
         wrong = f"model.{fixed[0]}" if fixed else f"model.num_hidden_layers={depth}, of {shape.num_hidden_layers}"
         raise InputError(
@@ -454,6 +455,8 @@ def _shape_of_foreign(config: RunConfig, checkpoint: Checkpoint, said: list[str]
             f"{', '.join(checkpoint.changeable)}"
         )
     own = {key: getattr(config.model, key) for key in said if key in OF_HEAD}
+    of_encoder = {key: value for key, value in own.items() if key in shape.options}  # dropout, which its own config names, too
+    own["options"] = shape.options | of_encoder | config.model.options
     if depth < shape.num_hidden_layers:
         own |= {"num_hidden_layers": depth, "layers_kept": layers or spaced(shape.num_hidden_layers, depth)}
     return replace(shape, **own)

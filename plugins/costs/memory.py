@@ -124,6 +124,10 @@ def largest(limit: int, run: Callable[[int], Probe]) -> tuple[Probe | None, Prob
 def refuse_unmeasurable(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
     """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
     subject.refuse_scored(config.task)
+    if config.model.encoder is not None:
+        raise InputError(
+            f"model.encoder={config.model.encoder}: the formula of `memory` is that of our encoders, use `profile`"
+        )
     rules.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
     if config.finetune.optimizer is not Optimizer.adamw:
         name = config.finetune.optimizer.value

@@ -15,7 +15,7 @@ import matplotlib as mpl
 from harness.checkpoints import huggingface, start
 from harness.config import compose
 from harness.config.command_line import read
-from harness.config.resolve import MEASURED_LENGTH, started_from
+from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig, typed
 from harness.errors import InputError
 from harness.measure import size, subject
@@ -53,7 +53,7 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
         raise InputError(f"weights have one {of_weights}: leave model.init_from and pretrain.from out, or `{topic}`")
     with mpl.rc_context(fname=STYLE):
         if topic == "beside":
-            variants = [started_from(config, start.checkpoint_of(config, allowed=SCALE)) for config in configs]
+            variants = [start.started(config, SCALE)[0] for config in configs]
             print(describe_beside.beside(variants, options.text, options.flops_per_second, out))
         elif topic == "activations":
             print(describe_curves.activations(out))
@@ -67,8 +67,7 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
             print(scales(config, options.overrides(), options.config_dir))
         else:
             for config in {(config.label, config.scale_name): config for config in configs}.values():
-                checkpoint = start.checkpoint_of(config, allowed=SCALE)
-                started, base, name = started_from(config, checkpoint), config.scale_name, "base"
+                (started, checkpoint), base, name = start.started(config, SCALE), config.scale_name, "base"
                 words = ["model=base", f"scale={config.scale_name}", "task=bag"]
                 other = compose.outside_of_a_command(words, options.config_dir).model
                 is_scale_typed = any(override.startswith("scale=") for override in config.overrides)

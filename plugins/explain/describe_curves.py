@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.checkpoints import huggingface, native, start
-from harness.config.resolve import started_from
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.measure import subject
@@ -89,8 +88,7 @@ def activations(out: Path) -> str:
 
 def positions(composed: RunConfig, out: Path, allowed: tuple[str, ...]) -> str:
     """What is printed; writes the picture to `out`. InputError for a variant without learned positions."""
-    checkpoint = start.checkpoint_of(composed, allowed=allowed)
-    config = started_from(composed, checkpoint)
+    config, checkpoint = start.started(composed, allowed)
     if config.model.position is not Position.learned:
         raise InputError(
             f"{config.label} has position={config.model.position.value}: expected a model with learned positions, model=base"

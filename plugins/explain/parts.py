@@ -16,6 +16,7 @@ from harness.models.attention.relative import RelativeAttention
 from harness.models.config import Pooling, Position
 from harness.models.decoder import CrossAttention, EncoderDecoder
 from harness.models.encoder import Embeddings
+from harness.models.foreign import ForeignEmbeddings, ForeignLayers
 from harness.models.heads import POOLED, Classifier, SequenceClassifier
 from harness.models.layers import Block, FeedForward
 from harness.models.reach import ADDED_OR_NONE
@@ -115,8 +116,10 @@ def _norm(norm: nn.Module | None) -> Parts:
 # From the tokens up
 
 
-def embedding_parts(embeddings: Embeddings) -> Parts:
+def embedding_parts(embeddings: Embeddings | ForeignEmbeddings) -> Parts:
     """What a token is looked up in, and what is added to it."""
+    if isinstance(embeddings, ForeignEmbeddings):
+        return (part("Embeddings", "embedding", embeddings),)
     words, width = embeddings.token_embedding, embeddings.token_embedding.embedding_dim
     scaled = f", times the root of {width}" if embeddings.scale != 1 else ""
     tokens = part("Token embedding", "embedding", words, detail=f"{words.num_embeddings:,} × {width:,}{scaled}")
@@ -141,6 +144,11 @@ def embedding_parts(embeddings: Embeddings) -> Parts:
 def columns(body: nn.Module) -> tuple[Column, ...]:
     """The layers between embeddings and heads; one part for a body that is not known."""
     return (Column((part(type(body).__name__, "attention", body),) if any(body.parameters()) else ()),)
+
+
+@columns.register
+def _(body: ForeignLayers) -> tuple[Column, ...]:
+    return (Column(layers=tuple((part(type(layer).__name__, "attention", layer),) for (layer,) in body.execution_order())),)
 
 
 @columns.register

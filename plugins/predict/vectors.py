@@ -96,7 +96,8 @@ class Extractor:
         mask[:, 0] = 1
         batch = Batch(ids, types, None if mask.all() else mask.bool())
         with self._machine.autocast():
-            states = self.encoder.hidden_states(batch.to(self._machine.device))
+            batch = batch.to(self._machine.device)
+            states = {-1: self.encoder(batch)} if self.layers == (-1,) else self.encoder.hidden_states(batch)
             values = torch.stack([states[layer] for layer in self.layers], dim=2).float().cpu().numpy()  # (B, T, L, D)
         written = [
             Vectors(number, row.tokens[:length], row.ids[:length], of_row[:length])

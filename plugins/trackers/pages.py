@@ -55,7 +55,9 @@ def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     used = {key: str(value) for key, value in stated.items() if not arms.within(key, unused)}
     own = [key for name in ALWAYS for key in used if arms.within(key, (name,)) and used[key] != "None"]
     varied = [key for key in used if f'"{key}"' in run_tags.get(tags.LIFTED, "")]  # JSON, but of anybody
-    changed = sorted(key for key, value in used.items() if not arms.within(key, NEVER) and value != DEFAULTS.get(key))
+    changed = sorted(
+        key for key, value in used.items() if not arms.within(key, NEVER) and value not in (DEFAULTS.get(key), "{}")
+    )
     return {key: used[key] for key in [*dict.fromkeys([*own, *varied, *changed])][:MOST_PARAMETERS]}
 
 

@@ -47,8 +47,8 @@ COMPOSED = ("run", "plan", "profile", "memory", "tokenizer")
 NOT_RUN = yaml.safe_load(Path(__file__).with_name("not_run.yaml").read_text())
 PARSED, OTHERS = NOT_RUN["parsed"], NOT_RUN["others"]
 
-OF_A_COPY = "docs/new_mathematics.md"
-"""Its variant is in the package that tests/docs/test_new_mathematics.py types in; it runs the commands there."""
+OF_PACKAGES = ("docs/new_mathematics.md", "docs/bring-your-own.md")
+"""Their variants are in packages that tests/docs/test_new_mathematics.py and tests/harness/test_own_encoder.py install."""
 
 STUDY, ARM = "small", "albert"
 WORDS = dict.fromkeys(["STUDY", "OTHER", "NEW", "OLD", "loop", "order"], STUDY) | dict.fromkeys(["mine", "c07"], ARM)
@@ -137,7 +137,7 @@ def shown(command: Command) -> str:
     return str(command)[:90]
 
 
-OF_HARNESS = [one for one in ALL if one.page != OF_A_COPY and harness_words(one)]
+OF_HARNESS = [one for one in ALL if one.page not in OF_PACKAGES and harness_words(one)]
 COMPOSING = [one for one in OF_HARNESS if harness_words(one)[0] in COMPOSED]
 PARSING = [one for one in OF_HARNESS if one not in COMPOSING and reason(one.line, PARSED)]
 RUNNING = [one for one in OF_HARNESS if one not in COMPOSING and one not in PARSING]

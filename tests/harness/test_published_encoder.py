@@ -69,6 +69,23 @@ def test_hidden_states_are_those_of_transformers(folder, compose):
     assert {origin.kind for name, origin in origins.items() if not name.startswith("head.")} == {"kept"}
 
 
+EQUAL = ["model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0", "finetune.max_steps=4"]
+
+
+def test_both_implementations_learn_the_same(folder, shared_data, tmp_path):
+    """Vectors to 1e-5, and without dropout the same losses, step by step, but for rounding."""
+    given = [*EQUAL, "task=rte", "data=local", f"data.root={shared_data}", "data.train_examples=32", "seed=0", "report=false"]
+    small = ["data.validation_examples=16", "finetune.batch_size=8", "measure=none", f"output={tmp_path}"]
+    assert main(["-m", "model=minilm", "model.provider=native,transformers", *given, *small]) == 0
+    losses = {}
+    for run in (path.parent for path in tmp_path.glob("*/minilm*/result.json")):
+        rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+        is_theirs = "encoder: transformers" in (run / "config.yaml").read_text()
+        losses[is_theirs] = [row["value"] for row in rows if row.get("key") == "finetune/loss"]
+    assert len(losses[True]) == 4
+    assert losses[True] == pytest.approx(losses[False], rel=1e-5)
+
+
 def test_similarity_of_sentences_is_the_published_one(folder, shared_data, tmp_path):
     """Cosine of mean vectors against the labels of STS-B's validation pairs, without training, by the command.
 

@@ -55,9 +55,6 @@ def built(config: EncoderConfig, seed: int = 0) -> Encoder:
     return encoder.eval()
 
 
-# Size
-
-
 # Training
 
 
@@ -116,9 +113,6 @@ def test_unsaid_inputs_are_type_zero_counted_positions_and_no_padding():
     positions = torch.arange(LENGTH).expand_as(ids)
     said = Batch(ids, torch.zeros_like(ids), torch.ones_like(ids, dtype=torch.bool), positions)
     torch.testing.assert_close(encoder(Batch(ids)), encoder(said), rtol=0, atol=1e-5)
-
-
-# Every published model at the smallest scale
 
 
 # Files

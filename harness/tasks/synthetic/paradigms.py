@@ -99,11 +99,7 @@ def _filled(rng: random.Random, template: str, held_out: bool) -> tuple[str, str
     text = SLOT.sub(word, template)
     if len({*draws.values()}) < len(draws):
         return None
-    good, bad = (_sentence(re.sub(r"\[(.*?)\|(.*?)\]", side, text)) for side in (r"\1", r"\2"))
-    return good, bad
-
-
-def _sentence(text: str) -> str:
-    """`the man was ill .` -> `The man was ill.`"""
     text = re.sub(r"\bi\b", "I", re.sub(r" ([.?])$", r"\1", text))
-    return text[0].upper() + text[1:]
+    sides = (re.sub(r"\[(.*?)\|(.*?)\]", side, text) for side in (r"\1", r"\2"))
+    good, bad = (side[0].upper() + side[1:] for side in sides)  # `the man was ill.` -> `The man was ill.`
+    return good, bad

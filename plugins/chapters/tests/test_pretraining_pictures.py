@@ -148,3 +148,9 @@ def test_training_losses_of_two_objectives_have_a_panel_each(pretrained, study_o
 
 def test_pretraining_without_curves_has_no_picture(pretrained):
     assert [name for name in render.render(Study(comparing.compare("s", [pretrained()]))) if name.endswith(".svg")] == []
+
+
+def test_own_objective_has_its_name(pretrained):
+    run = pretrained()
+    run.params.update({"pretrain.objective": "own", "model.objective": "plm"})
+    assert pretraining_pictures.objective(run) == "plm"

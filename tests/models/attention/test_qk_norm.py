@@ -18,7 +18,6 @@ B, T, H, K = 3, 60, 4, 8
 SMALL = {"vocab_size": 40, "hidden_size": H * K, "num_hidden_layers": 2, "num_attention_heads": H, "intermediate_size": 48}
 PLAIN = EncoderConfig(**SMALL, max_position_embeddings=T)
 NORMED = replace(PLAIN, qk_norm=True)
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 SHAPES = {
     "full": {},
     "windowed": {"attention_window": 8},

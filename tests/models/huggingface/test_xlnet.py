@@ -129,12 +129,6 @@ def test_two_streams_equal_one_with_appended_queries():
         assert_near(state[:, 14:], query)
 
 
-# What holds by itself
-
-
-# Size and cost
-
-
 # Checkpoints
 
 

@@ -152,15 +152,6 @@ def test_positions_of_queries_stay_within_the_table():
         objective.make_batch(longer, [1])
 
 
-# What cannot be
-
-
-# How ordered objectives train, what they cost, and two streams. B sequences, T tokens, K predicted positions, D hidden.
-
-
-# Two streams, written out
-
-
 # How it trains
 
 
@@ -190,6 +181,3 @@ def test_upper_lstm_layers_keep_the_columns_that_read_the_other_direction():
         other, own = again.weight_ih_l0.grad.chunk(2, dim=1)
         assert other.abs().max() == 0
         assert own.abs().amax(dim=0).min() > 0
-
-
-# What it costs

@@ -18,8 +18,7 @@ from harness.reports.reading.study import Study
 from harness.reports.writing import findings
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
-LATENCY, ITEMS = "inference/latency_ms_p50", "eval/examples"
-NOISY = [10.0, 14.0, 8.0, 12.0]
+ITEMS = "eval/examples"
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from harness.comparison import compare as comparing
 from harness.comparison.section import ACCURACY
 from harness.comparison.verdicts import Verdict
 from harness.errors import InputError
-from harness.plugins.chapters import pretraining_pictures
 from harness.reports import render
 from harness.reports.__main__ import main
 from harness.reports.chapters import overview, pretraining
@@ -173,12 +172,6 @@ def test_budget_is_shown_in_its_own_unit(pretrained, params, text):
     run = pretrained()
     run.params.update(params)
     assert pretraining.budget(run) == text
-
-
-def test_own_objective_has_its_name(pretrained):
-    run = pretrained()
-    run.params.update({"pretrain.objective": "own", "model.objective": "plm"})
-    assert pretraining_pictures.objective(run) == "plm"
 
 
 def test_base_means_the_only_arm_of_that_model(make_run):

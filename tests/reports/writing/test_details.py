@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 from texts import parts
 
@@ -11,6 +12,7 @@ from harness.comparison.section import Section
 from harness.reports.reading.study import Study
 from harness.reports.render import LEFT_OUT, render
 from harness.reports.writing import section_text
+from harness.reports.writing.shown import SHOWN
 
 WALL, DEVICE = "inference/latency_ms_p50", "inference/latency_device_ms"
 MEASURED = {WALL: 12.34, DEVICE: 12.0, "inference/latency_ms_min": 11.0, "inference/latency_ms_p90": 14.0}
@@ -99,3 +101,10 @@ def test_report_holds_the_table_of_every_section(make_run):
     assert page.index(": measured") < page.index("Measured in detail")
     assert "Measured in detail" not in brief
     assert brief.endswith(f"{LEFT_OUT}\n")
+
+
+def test_what_is_shown_is_declared_and_said_of_what_is_shown():
+    lists = {name: [*each] for name, each in msgspec.structs.asdict(SHOWN).items() if name != "said"}
+    assert {name for names in lists.values() for name in names} <= metrics.METRICS.keys()
+    assert {*lists["parts"], *lists["own"]} <= {*lists["pretraining"]}
+    assert {name for said in SHOWN.said for name in said.of} <= {*lists["detail"], *lists["task"]}
