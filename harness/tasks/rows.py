@@ -126,7 +126,8 @@ def _judged(config: RunConfig, split: str) -> Table:
     judged, data = retrieval.load(config, split), config.data
     numbers = {name: number for number, name in enumerate(judged.corpus)}
     chosen = _limited([""] * len(judged.queries), data.validation_examples, data.split_seed)
-    items = [[*judged.queries][row] for row in chosen]
+    names = [*judged.queries]
+    items = [names[row] for row in chosen]
     grades = [{numbers[name]: grade for name, grade in judged.grades[item].items() if grade > 0} for item in items]
     columns: dict[str, list[Any]] = {config.task.fields[0]: [judged.queries[item] for item in items], config.task.label: grades}
     return Table(columns, items, judged.where, origin=judged.origin, corpus=judged.corpus)

@@ -131,14 +131,15 @@ def test_a_revision_is_asked_for_and_its_hash_recorded(folder, monkeypatch, tmp_
 
     class Builder:
         config = type("Config", (), {"name": "plain", "data_files": None})
-        info = type("Info", (), {"splits": {name: type("Split", (), {"num_examples": len(rows[name])}) for name in rows}})
+        info = type(
+            "Info", (), {"license": "", "splits": {name: type("Split", (), {"num_examples": len(rows[name])}) for name in rows}}
+        )
         hash = "0123abc"
 
         def download_and_prepare(self):
             """There is nothing to fetch."""
 
         def as_dataset(self, split):
-            rows[split].info.license = ""
             return rows[split]
 
     def builder_of(name, subset, cache_dir, revision):
