@@ -304,6 +304,7 @@ def _read(folder: Path, _: tuple[Any, ...]) -> tuple[str, tuple[str, ...]]:
 
 def _by_library(folder: Path, reason: InputError) -> tuple[str, tuple[str, ...]]:
     """As `AutoTokenizer` of transformers reads it; InputError, the `reason` that it is asked, where it cannot either."""
+    _settings(folder, _object(folder / WHOLE))  # which refuses what no tokenizer keeps
     auto = extensions.library("transformers", "hub").AutoTokenizer
     try:
         read = auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
