@@ -152,7 +152,7 @@ def _encoder_part(model: Any, config: Any) -> nn.Module:
     part = model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
     for module in [one for one in part.modules() if isinstance(getattr(one, "pooler", None), nn.Module)]:
         module.pooler = nn.Identity()
-    part.warn_if_padding_and_no_attention_mask = _nothing  # it reads values, which waits for the device
+    part.warn_if_padding_and_no_attention_mask = lambda *_: None  # it reads values, which waits for the device
     types = getattr(_text(config), "type_vocab_size", None)
     part.takes_segments = isinstance(types, int) and types > 1
     masked = _library().models.auto.modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -203,10 +203,6 @@ def _masked_head(config: Any, part: Any) -> MaskedHead:
     return MaskedHead(model, part.get_input_embeddings())
 
 
-def _nothing(*_: Any) -> None:
-    """In place of a warning."""
-
-
 def _longest(part: nn.Module, config: Any) -> int | None:
     """Tokens of the longest text: rows of the table of positions, without those up to the padding row, as RoBERTa counts."""
     rows = getattr(config, "max_position_embeddings", None)
@@ -238,12 +234,17 @@ def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
     try:
         known = _config(config_json)
     except ValueError as error:
-        raise InputError(f"{said}: {error}{_of_remote_code(config_json)}") from error
+        unread = "; it has code of its own (auto_map), which is not run" if config_json.get("auto_map") else ""
+        raise InputError(f"{said}: {error}{unread}") from error
     options = {key: value for key, value in config_json.items() if key not in UNREAD}
     auto = _library().models.auto.modeling_auto
     is_masked = kind in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not known.is_encoder_decoder
     is_causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked and not known.is_encoder_decoder
     text = _text(known)
+    if not 1 <= text.num_hidden_layers <= native.MOST_LAYERS:  # to build them takes time also without values
+        raise InputError(
+            f"{said}: num_hidden_layers={text.num_hidden_layers} must be at least 1 and at most {native.MOST_LAYERS:,}"
+        )
     shape = EncoderConfig(
         encoder=TRANSFORMERS,
         options=options,
@@ -253,10 +254,6 @@ def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
         vector_pooling=Pooling.last if is_causal else Pooling.mean,
     )
     return shape_of(shape)
-
-
-def _of_remote_code(config_json: dict[str, Any]) -> str:
-    return "; it has code of its own (auto_map), which is not run" if config_json.get("auto_map") else ""
 
 
 def notes(folder: Path, shape: EncoderConfig) -> list[str]:

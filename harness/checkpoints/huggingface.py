@@ -124,10 +124,12 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     config_json, said = _read_for(config, folder), present(config.model.init_from)
     if provider_of(config, config_json) is Provider.transformers:
         shape = foreign.published_shape(config_json, f"model.init_from={said!r}")
+        files = [path for path in _weight_files(folder, "model.init_from") if path.suffix == ".safetensors"]
     else:
         folder_of(said)
-        shape = _shape(config_json, "model.init_from", said)
-        native.refuse_larger(shape, *_weight_files(folder, "model.init_from"))
+        shape, files = _shape(config_json, "model.init_from", said), _weight_files(folder, "model.init_from")
+    if files:
+        native.refuse_larger(shape, *files)
     name, tokenizer = Path(present(config.model.init_from)).name, tokenizer_of(config, folder)
     if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
         shape = replace(shape, vector_pooling=pooling)

@@ -29,6 +29,9 @@ from harness.paths import ending
 EVERY = "*"
 """Value of `task.subset`: all configurations of the data set, one after the other."""
 
+SAVED = ("dataset_dict.json", "state.json")
+"""Files of a folder that `save_to_disk` of `datasets` has written: one of them is there."""
+
 OWN_SPLITS = ("train", "validation", "test")
 """Splits with keys `task.SPLIT_file` and `task.SPLIT_split`."""
 
@@ -95,17 +98,12 @@ def load(config: RunConfig, split: str) -> Loaded:
     if source.files:
         return _joined(_read(config, source, split), config.task)
     with library(source) as (datasets, cache):
-        if is_saved(source.path):
+        if any(Path(source.path, name).is_file() for name in SAVED):
             return _joined(_saved(config, source, split, datasets.load_from_disk(source.path)), config.task)
         where: dict[str, Any] = {"revision": source.revision} if source.revision else {}
         every = datasets.get_dataset_config_names(source.path, **where) if source.subset == EVERY else [source.subset]
         builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **where) for subset in every]
         return _joined([part for builder in builders for part in _built(config, source, split, builder)], config.task)
-
-
-def is_saved(folder: str) -> bool:
-    """Whether `save_to_disk` of `datasets` has written it."""
-    return any(Path(folder, name).is_file() for name in ("dataset_dict.json", "state.json"))
 
 
 def _saved(config: RunConfig, source: Source, split: str, saved: Any) -> list[Loaded]:
