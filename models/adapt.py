@@ -20,8 +20,9 @@ ALPHA = 8
 """What is added is multiplied by ALPHA / R: that of arXiv:2106.09685 for RoBERTa-base, whose rank is 8, too."""
 
 PARTS = {
-    "query": (0, 1),
-    "value": (0, 1),
+    **dict.fromkeys(("query", "q_proj", "q_lin", "query_proj", "q"), (0, 1)),  # the others of transformers
+    **dict.fromkeys(("value", "v_proj", "v_lin", "value_proj", "v"), (0, 1)),
+    "Wqkv": (0, 2, 3),
     "key_value": (1, 2),
     "query_key_value": (0, 2, 3),
 }

@@ -12,7 +12,9 @@ from harness.checkpoints import foreign, huggingface
 from harness.data import published
 from harness.errors import InputError
 from harness.measure import flops, size
+from harness.models.adapt import adapt, merge
 from harness.models.batch import Batch
+from harness.models.config import AdaptationConfig, Trains
 from harness.models.foreign import Foreign
 from harness.models.heads import build_classifier, make_masked_head
 
@@ -94,6 +96,20 @@ def test_a_shared_layer_counts_at_each_of_its_uses():
     sizes = size.sizes(model)
     assert sizes["model/params_effective"] == sizes["model/params_total"] + 2 * sizes["model/params_encoder"]
     assert len(model.encoder.hidden_states(torch.ones(1, 4, dtype=torch.int64))) == 4
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2"])
+def test_matrices_of_low_rank_are_added_to_queries_and_values(folders, kind):
+    model = build_classifier(shape_of(folders / kind), 2, seed=0).eval()
+    before = model(batch_of())
+    adapt(model, AdaptationConfig(trains=Trains.lora, lora_rank=2))
+    added = [one for name, one in model.encoder.named_parameters() if ".low_rank." in name]
+    assert sum(one.numel() for one in added) == 2 * 2 * (32 * 2 + 2 * 32)
+    torch.testing.assert_close(model(batch_of()), before)
+    model(batch_of()).sum().backward()
+    assert all(one.grad is not None for one in added)
+    merge(model)
+    assert size.trainable(model) == size.count(model)
 
 
 def test_hidden_states_are_those_of_the_library(folders):
