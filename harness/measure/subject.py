@@ -48,6 +48,12 @@ def shapes(model: EncoderConfig, task: TaskConfig) -> Classifier:
     return on_meta(model, outputs_of(task), tasks.kind_of(task).head())
 
 
+def load_code(config: RunConfig) -> None:
+    """Imports what an encoder of another package is computed by, before memory is measured: libraries are none of a model."""
+    if config.model.encoder is not None:
+        shapes(config.model, config.task)
+
+
 def classifier(config: RunConfig, seed: int = 0) -> Classifier:
     """The variant with the head of its task, randomly initialised, on CPU."""
     return build_classifier(config.model, outputs_of(config.task), seed, tasks.kind_of(config.task).head())

@@ -21,7 +21,7 @@ from harness.hardware.device import Machine
 from harness.measure import bytes_moved, flops, latency, serving, size
 from harness.measure.memory import Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
-from harness.measure.subject import Subject, classifier, step_shape
+from harness.measure.subject import Subject, classifier, load_code, step_shape
 from harness.models.adapt import adapt, merge
 from harness.models.derive import RANDOM
 from harness.models.heads import Classifier
@@ -59,6 +59,7 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
         records.write(folder / "environment.json", facts.environment(config.hardware))
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, int(os.environ.get("LOCAL_RANK", "0")))
+        load_code(config)
         if inputs.is_pretraining:
             corpus = sequences.read(config.output, inputs.text)
             run_log.values({"corpus/tokens": corpus.tokens["train"], "corpus/documents": corpus.documents["train"]})

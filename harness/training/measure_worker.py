@@ -51,6 +51,7 @@ def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
     request = records.read(folder / REQUEST, Request)
     config = resolve.unchecked(OmegaConf.create(as_text(json.loads((folder / CONFIG).read_text()))))
+    subjects.load_code(config)
     serves = {"timing", "memory"} & {*request.instruments}
     machine, measured = serving.machine(config) if serves else Machine(config.hardware), Measured()
     if request.memory_limit is not None:

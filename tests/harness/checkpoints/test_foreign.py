@@ -9,9 +9,11 @@ import transformers
 from torch import nn
 
 from harness.checkpoints import foreign, huggingface
+from harness.config.schema import ModelConfig, RunConfig
 from harness.data import published
 from harness.errors import InputError
 from harness.measure import flops, size
+from harness.measure.subject import load_code
 from harness.models.adapt import adapt, merge
 from harness.models.batch import Batch
 from harness.models.config import AdaptationConfig, Trains
@@ -219,3 +221,15 @@ def test_the_licence_is_that_of_the_head_of_the_card(tmp_path):
     root.mkdir(parents=True)
     (root / "README.md").write_text("---\nlanguage: en\nlicense: apache-2.0\n---\n# x\nlicense: none\n")
     assert huggingface._of_card(root) == ["revision 0f3e", "licence apache-2.0"]
+
+
+def test_code_is_imported_before_anything_is_measured(folders, monkeypatch):
+    """A library is no memory of a model: it is built without values, and called, before there is a baseline."""
+    seen = []
+    monkeypatch.setattr(Foreign, "_called", lambda self: seen.append(next(self.parameters()).is_meta) or [0, 1])
+    config = RunConfig(model=ModelConfig(**vars(shape_of(folders / "bert"))))
+    seen.clear()
+    load_code(config)
+    assert seen == [True]
+    load_code(RunConfig())
+    assert seen == [True]
