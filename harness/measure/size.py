@@ -41,8 +41,14 @@ def components(model: Classifier) -> dict[str, int]:
 
 def effective(model: Any) -> int:
     """Parameters of a model with an encoder, with a shared layer counted at each of its uses."""
-    uses = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
-    return count(model) + sum(map(count, uses)) - sum(map(count, set(uses)))
+    used = _uses(model)
+    return sum(used.get(id(parameter), 1) * parameter.numel() for parameter in model.parameters())
+
+
+def _uses(model: Any) -> Counter[int]:
+    """How many of its layers run each parameter of a layer, by its id: of layers that are one, or that have parts in common."""
+    order = model.encoder.layers.execution_order()
+    return Counter(id(parameter) for blocks in order for block in blocks for parameter in block.parameters())
 
 
 def weights_bytes(model: nn.Module) -> int:
@@ -52,8 +58,7 @@ def weights_bytes(model: nn.Module) -> int:
 
 def per_layer(model: Classifier) -> list[dict[str, Any]]:
     """One row per tensor, in the order of the model, with the layers that use it; RuntimeError if rows and totals differ."""
-    order = model.encoder.layers.execution_order()
-    used = Counter(id(parameter) for blocks in order for block in blocks for parameter in block.parameters())
+    used = _uses(model)
     rows: list[dict[str, Any]] = [
         {
             "name": name,
