@@ -104,7 +104,7 @@ def load_finetuned(folder: Path) -> tuple[Classifier, TaskFacts, Path]:
         raise InputError(f"{folder / TASK}: head={facts.head!r} is none of {', '.join(heads)}")
     with native.naming(f"{folder / native.WEIGHTS} does not fit {TASK}"):
         model = heads[facts.head](shape, facts.num_outputs)
-        model.load_state_dict(state)
+        native.load(model, state)
     tokenizer = folder / native.TOKENIZER
     if not tokenizer.is_file():
         raise InputError(f"{folder} lacks {native.TOKENIZER}: expected the tokenizer of the run")

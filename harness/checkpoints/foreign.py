@@ -102,7 +102,7 @@ def write_published(folder: Path, state: dict[str, Tensor], shape: EncoderConfig
         keep_layers(part, shape.layers_kept)
         if part.config is not model.config:
             raise ValueError(f"config.json of model_type={model.config.model_type} cannot say which layers were kept")
-    part.load_state_dict(native.part(state, "encoder.body."))
+    native.load(part, native.part(state, "encoder.body."))
     own = {id(tensor) for tensor in part.state_dict(keep_vars=True).values()}
     tensors = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if id(tensor) in own}
     with _quiet():

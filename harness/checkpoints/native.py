@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 
 from harness import paths, records
 from harness.config.own_files import as_text
@@ -126,6 +126,13 @@ def naming(what: str) -> Iterator[None]:
         raise InputError(f"{what}{f', {key}' if key else ''}{lacks}") from error
 
 
+def load(model: nn.Module, state: dict[str, Tensor]) -> None:
+    """Loads all tensors of a model; one that stands under two names may lack in the state under one. RuntimeError for others."""
+    first: dict[int, str] = {}
+    names = {name: first.setdefault(tensor.data_ptr(), name) for name, tensor in model.state_dict().items()}
+    model.load_state_dict({name: state[one] for name, one in names.items() if one in state} | state)
+
+
 def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors whose names begin so, by what follows."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
@@ -135,7 +142,7 @@ def encoder_of(state: dict[str, Tensor], shape: EncoderConfig) -> Encoder:
     """The encoder of a checkpoint with any head; InputError for tensors of another one."""
     encoder = make_encoder(shape)
     with naming("the weights do not fit the encoder"):
-        encoder.load_state_dict(part(state, "encoder."))
+        load(encoder, part(state, "encoder."))
     return encoder
 
 

@@ -81,6 +81,10 @@ def load_weights(
     except ValueError as error:
         raise InputError(f"the weights of {folder} do not fit the model: {error}") from error
     found = {name: tensor for name, tensor in state.items() if name in expected}
+    first: dict[int, str] = {}
+    for name, tensor in expected.items():  # one tensor under two names is kept under the first
+        if (one := first.setdefault(tensor.data_ptr(), name)) in found:
+            found[name], origins[name] = found.get(name, found[one]), origins.get(name, origins[one])
     missing = [name for name in expected if name not in found]
     misfit = [name for name, tensor in found.items() if tensor.shape != expected[name].shape]
     misfit += [name for name in missing if name.startswith("encoder.")]

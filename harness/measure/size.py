@@ -41,14 +41,9 @@ def components(model: Classifier) -> dict[str, int]:
 
 def effective(model: Any) -> int:
     """Parameters of a model with an encoder, with a shared layer counted at each of its uses."""
-    used = _uses(model)
-    return sum(used.get(id(parameter), 1) * parameter.numel() for parameter in model.parameters())
-
-
-def _uses(model: Any) -> Counter[int]:
-    """How many of its layers run each parameter of a layer, by its id: of layers that are one, or that have parts in common."""
-    order = model.encoder.layers.execution_order()
-    return Counter(id(parameter) for blocks in order for block in blocks for parameter in block.parameters())
+    run = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
+    once = {parameter for block in run for parameter in block.parameters()}  # blocks may also have parts in common
+    return count(model) - sum(parameter.numel() for parameter in once) + sum(map(count, run))
 
 
 def weights_bytes(model: nn.Module) -> int:
@@ -58,7 +53,8 @@ def weights_bytes(model: nn.Module) -> int:
 
 def per_layer(model: Classifier) -> list[dict[str, Any]]:
     """One row per tensor, in the order of the model, with the layers that use it; RuntimeError if rows and totals differ."""
-    used = _uses(model)
+    order = model.encoder.layers.execution_order()
+    used = Counter(id(parameter) for blocks in order for block in blocks for parameter in block.parameters())
     rows: list[dict[str, Any]] = [
         {
             "name": name,
