@@ -71,11 +71,13 @@ def _from_one_side(objective: CausalLM | BidirectionalLM, ids: Tensor, words: Te
 def _hidden(objective: Objective, head: MaskedHead, ids: Tensor, hidden: Tensor, scored: Tensor, mask: int) -> Tensor:
     """(N,) nats of the N tokens that are `scored` (B, T), each without what is `hidden` (B, T, T) from it, many to a pass."""
     texts, targets = scored.nonzero(as_tuple=True)
+    if not len(texts):  # of which some encoders of other packages cannot make a batch
+        return ids.new_empty(0, dtype=torch.float32)
     rows, nats = max(1, TOKENS // ids.shape[1]), []
     for of, at in zip(texts.split(rows), targets.split(rows), strict=True):
         states = _states(objective, head, ids[of], hidden[of, at], at, mask)
         nats.append(_chosen(head, states, ids[of, at]))
-    return torch.cat(nats) if nats else ids.new_empty(0, dtype=torch.float32)
+    return torch.cat(nats)
 
 
 def _states(objective: Objective, head: MaskedHead, ids: Tensor, hidden: Tensor, at: Tensor, mask: int) -> Tensor:
