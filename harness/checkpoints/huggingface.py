@@ -146,12 +146,15 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
 
 def provider_of(config: RunConfig, config_json: dict[str, Any]) -> Provider:
     """Whose code computes the weights that this config.json belongs to."""
-    provider = config.model.provider
-    if provider is not Provider.auto:
-        return provider
+    if config.model.provider is not Provider.auto:
+        return config.model.provider
+    return Provider.transformers if _is_foreign(config_json) else Provider.native
+
+
+def _is_foreign(config_json: dict[str, Any]) -> bool:
+    """Whether no family of ours is that of this config.json, and the library, which may have it, is there."""
     kind = config_json.get("model_type")
-    is_ours = not isinstance(kind, str) or kind in FAMILIES
-    return Provider.native if is_ours or not foreign.is_installed() else Provider.transformers
+    return isinstance(kind, str) and kind not in FAMILIES and foreign.is_installed()
 
 
 def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
@@ -316,9 +319,12 @@ def _as_published(config: RunConfig, folder: Path, model: Classifier) -> Publish
 
 def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Encoder and masked-LM head of a published model under our names, and their shape; InputError without a head."""
-    config_json = native.json_of(folder / "config.json", key)
+    config_json, said = native.json_of(folder / "config.json", key), f"{key}={str(folder)!r}"
+    if _is_foreign(config_json):
+        shape = foreign.published_shape(config_json, said)
+        return foreign.masked_lm(folder, shape, said), shape
     published = _plain(folder, key, config_json)
-    with native.naming(f"{key}={str(folder)!r}"):
+    with native.naming(said):
         encoder, _ = translated(on_meta(published.shape, 1), published.state, config_json, kind="")
         return encoder | masked_head_of(published.state, config_json, published.shape), published.shape
 
@@ -329,6 +335,10 @@ def encoder_of(folder: Path, key: str, config_json: dict[str, Any] | None = None
     `config_json`: as it is to be read.
     """
     config_json = config_json or native.json_of(folder / "config.json", key)
+    if _is_foreign(config_json):
+        encoder = Foreign(foreign.published_shape(config_json, f"{key}={str(folder)!r}"))
+        foreign.load_published(folder, encoder, f"{key}={str(folder)!r}")
+        return encoder.state_dict(prefix="encoder."), encoder.config
     published = _plain(folder, key, config_json)
     try:
         return family_of(config_json).tensors(published.state, published.shape), published.shape

@@ -112,8 +112,11 @@ def masked_head(state: dict[str, Tensor], encoder: Encoder, name: str) -> Masked
         return None
     shape = replace(encoder.config, mask_decoder=any(key.startswith("decoder.") for key in mine))
     head = make_masked_head(shape, encoder)
+    first: dict[int, str] = {id(one): "encoder" for one in encoder.parameters()}
+    named = head.state_dict(keep_vars=True)
+    tied = {key for key, one in named.items() if first.setdefault(id(one), key) != key}
     missing = head.load_state_dict(mine, strict=False).missing_keys
-    if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):
+    if missing := [key for key in missing if key not in tied]:
         raise InputError(f"{name} lacks {', '.join(missing)} of its masked-LM head")
     return head.eval()
 

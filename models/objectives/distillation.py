@@ -18,6 +18,7 @@ from harness.models.attention.full import SelfAttention
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, without_values
+from harness.models.foreign import make_encoder
 from harness.models.heads import MaskedHead, MaskedLMHead, make_mask_decoder
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
@@ -109,7 +110,8 @@ class Distillation(Objective):
         if self._config.relation_weight:
             note = last_attention(encoder).query_key_value.register_forward_hook(lambda *given: projected.append(given[-1]))
         with note:  # of states that nothing compares the last two are held
-            layers = encoder.layers(encoder.embeddings(batch.inputs), batch.inputs)
+            inputs = batch.inputs
+            layers = encoder.hidden_states(inputs) if encoder.is_foreign else encoder.layers(encoder.embeddings(inputs), inputs)
             states = list(deque(layers, maxlen=None if self._config.hidden_weight else 2))
         logits = None
         if head is not None:
@@ -199,7 +201,7 @@ def refuse_unlike(config: ObjectiveConfig, shape: EncoderConfig, teacher: Teache
         )
     if config.relation_weight:
         with without_values():
-            ours = Encoder(shape)
+            ours = make_encoder(shape)
         for encoder in (ours, teacher.encoder):
             last_attention(encoder)
         if shape.attention_width % theirs.num_attention_heads:
