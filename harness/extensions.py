@@ -25,7 +25,7 @@ from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from harness.errors import InputError, unknown
 
@@ -158,7 +158,7 @@ def code_of(name: str, key: str) -> Any:
         raise InputError(
             f"{key}={name} stands in a file, and is code of package {packages[0]}: add {OPTION} {packages[0]} to run it"
         )
-    return load(EntryPoint(attribute, name, key), Callable, f"{key}={name} (package {packages[0]})")  # type: ignore[type-abstract]
+    return load(EntryPoint(attribute, name, key), cast(Any, Callable), f"{key}={name} (package {packages[0]})")
 
 
 @cache

@@ -8,7 +8,7 @@ stays the same at every scale; an explicit value switches the rule off. A field 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from harness import extensions
 from harness.errors import InputError, unknown
@@ -31,7 +31,7 @@ def class_of(key: str, name: str) -> Callable[..., Any]:
         raise unknown(key, name, points, f"model.{key}")
     point = points[name]
     if key == "encoder":
-        return extensions.load(point, Callable)  # type: ignore[type-abstract]
+        return extensions.load(point, cast(Any, Callable))
     loaded = extensions.load(point, type)
     if not all(callable(getattr(loaded, method, None)) for method in ("forward", "flops")):
         raise InputError(f"{GROUP}: {point.name} = {point.value} must be a torch.nn.Module with forward and flops(length)")

@@ -33,7 +33,7 @@ def result(timed):
 
 
 def text_of(result, study_of) -> str:
-    sections = render._report(study_of(result), ()).document.sections
+    sections = render._report(study_of(result)).document.sections
     return "\n\n".join(part for section in sections for part in markdown(section))
 
 
