@@ -19,7 +19,7 @@ from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig, typed
 from harness.errors import InputError
 from harness.measure import size, subject
-from harness.models.config import EncoderConfig
+from harness.models.config import LARGEST_TABLE, EncoderConfig
 from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, file_name
@@ -82,9 +82,7 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     model = config.model
     keys = [*(field.name for field in fields(EncoderConfig)), *FOLLOWING]
     differing = [key for key in keys if getattr(base, key) != getattr(model, key)]
-    rows = [
-        (f"= {key}" if key in FOLLOWING else key, *(as_typed(getattr(of, key)) for of in (base, model))) for key in differing
-    ]
+    rows = [(f"= {key}" if key in FOLLOWING else key, *(_shown(getattr(of, key)) for of in (base, model))) for key in differing]
     parts = compared(counts(base, config.task), counts(model, config.task))
     beside = "" if config.scale_name == scale else f", beside {name} at scale {scale}"
     text = [
@@ -103,6 +101,10 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     title = f"{config.label}, scale {config.scale_name}"
     drawn = describe_picture.architecture_of(subject.shapes(model, config.task), title, subtitle)
     return "\n\n".join([*text, save(describe_picture.draw(drawn), out, file_name(f"{config.label}-{config.scale_name}"))])
+
+
+def _shown(value: object) -> str:
+    return "no limit" if value == LARGEST_TABLE else as_typed(value)
 
 
 def weights(config: RunConfig) -> list[str]:

@@ -20,7 +20,7 @@ from harness.config.schema import HardwareConfig, RunConfig
 from harness.errors import InputError, present
 from harness.measure import flops, memory_formula, size, subject
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig
+from harness.models.config import LARGEST_TABLE, Body, EncoderConfig
 from harness.models.encoder import Encoder
 from harness.models.heads import Classifier
 from harness.models.objectives.config import ObjectiveName
@@ -60,6 +60,10 @@ SUITED = {"encoder only": "understanding", "decoder only": "generation", "encode
 """Stack -> what its directions are for (arXiv:1810.04805, arXiv:1706.03762)."""
 
 STACKS = {Body.encoder_decoder: "encoder and decoder", Body.lstm: "recurrent", Body.static: "none"}
+STACKS |= {Body.foreign: "of another package"}
+
+OF_OURS = ("attention", "direction", "suited to", "positions", "activation", "heads", "head size", "feed-forward size")
+"""Rows that are read off keys which other packages' encoders do not have."""
 
 Value = str | int | None
 
@@ -126,7 +130,9 @@ def beside(configs: list[RunConfig], text: str, flops_per_second: float | None, 
 
 
 def seen_by(model: EncoderConfig, words: list[str]) -> list[Seen]:
-    """The masks of all attentions in their order, equal ones once; empty without attention."""
+    """The masks of all attentions in their order, equal ones once; empty without attention, and where it is not ours."""
+    if model.encoder is not None:
+        return []
     with torch.random.fork_rng():
         encoder = Encoder(replace(model, **{key: value for key, value in NARROW.items() if hasattr(model, key)})).eval()
     alike: dict[tuple[str, str, bytes], list[int]] = {}
@@ -145,13 +151,13 @@ def seen_by(model: EncoderConfig, words: list[str]) -> list[Seen]:
 # The table
 
 
-def costs(config: RunConfig, model: EncoderConfig, length: int) -> tuple[int, int | None]:
+def costs(config: RunConfig, model: EncoderConfig, length: int) -> tuple[int | None, int | None]:
     """FLOPs of a forward pass over one text, and bytes of a training step over measure.batch_size of them in float32.
 
-    The bytes are None where there is no formula.
+    FLOPs are None where an operator has none, bytes where there is no formula.
     """
     shape = replace(subject.step_shape(config, config.measure.batch_size), config=model, length=length)
-    forward = flops.counted(replace(shape, batch_size=1), backward=False)
+    forward = flops.counted_or_none(replace(shape, batch_size=1), backward=False)
     return forward, memory_formula.parts(shape, HardwareConfig(), config.finetune.activation_checkpointing).total
 
 
@@ -180,16 +186,18 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
         "heads": model.num_attention_heads if attention else None,
         "head size": model.head_width if attention else None,
         "feed-forward size": model.feed_forward_width if any(part.kind == "feed_forward" for part in built) else None,
-        "longest text": model.longest_text,
+        "longest text": None if model.longest_text == LARGEST_TABLE else model.longest_text,
         "vocabulary": model.vocab_size,
         "parameters": sizes["model/params_total"],
         "  embeddings": sizes["model/params_embedding"],
         "  layers": sizes["model/params_encoder"],
         "with what pretrains it": with_heads,
         "weights in float32": f"{4 * sizes['model/params_total'] / 1e6:,.0f} MB",
-        "forward pass": scaled(forward, "FLOP"),
+        "forward pass": None if forward is None else scaled(forward, "FLOP"),
         "training step": None if step_bytes is None else f"{step_bytes / 1e6:,.0f} MB",
     }
+    if model.encoder is not None:
+        rows |= dict.fromkeys(OF_OURS)
     if flops_per_second is not None:
         tokens, needed = pretraining(config)
         rows |= {"pretraining": f"{scaled(tokens, '')} tokens", "  costs": scaled(needed, "FLOP")}
