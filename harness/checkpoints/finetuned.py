@@ -67,6 +67,8 @@ def read_task(folder: Path) -> TaskFacts:
     facts = native.typed(folder / TASK, TaskFacts)
     if facts.kind not in TaskKind.__members__:
         raise unknown("kind", facts.kind, TaskKind.__members__, str(folder / TASK))
+    if not facts.fields:
+        raise InputError(f"{folder / TASK} has no fields: expected the names of the columns of text")
     if facts.kind in LABELLED and len(facts.labels) != facts.num_outputs:
         raise InputError(
             f"{folder / TASK} has {len(facts.labels):,} labels, and num_outputs={facts.num_outputs}: expected one each"
