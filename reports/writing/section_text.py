@@ -1,5 +1,6 @@
 """One section of the report: the table of one task under the same conditions, its notes, differences and details."""
 
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -203,6 +204,10 @@ def part(section: Section) -> list[document.Section]:
     return [document.Section("Measured in detail", [intro(section, names), *formats.readable(head, rows)], detail=True)]
 
 
+SAID_OF_WEIGHTS = re.compile(r"computed by [^;]+|revision [^;]+|licence [^;]+")
+"""What a run notes of published weights that says whose they are, and whose code."""
+
+
 def cell(row: Row, name: str) -> Cell:
     """Value with unit and spread; a utilisation with the peak that it is a share of."""
     if name == ENERGY and (spread := row.spread(ENERGY)):
@@ -234,6 +239,9 @@ def chapter(comparison: Comparison, section: Section, first: list[str], last: li
     blocks: list[Block] = [f"Conditions {escape(section.conditions)}.", *conditions_differences(comparison, section)]
     origins = {run.tags[tags.ORIGIN]: None for run in section.runs if tags.ORIGIN in run.tags}
     blocks += [f"Data set: {escape('; '.join(origins))}."] if origins else []
+    read = {row.label: SAID_OF_WEIGHTS.findall(run.tags.get(tags.WEIGHTS_READ, "")) for row in section.rows for run in row.runs}
+    sources = [f"{label} ({', '.join(said)})" for label, said in read.items() if said]
+    blocks += [f"Weights: {escape('; '.join(sources))}."] if sources else []
     blocks += [before_after, *bullets(sentences)]
     if differences := tables.differences(section):
         tested: list[Block] = [tables.differences_intro(section), *differences]
