@@ -61,3 +61,13 @@ def test_an_arm_that_was_trained_in_pieces_is_named_with_what_that_changes(make_
     assert sentence.startswith("swiglu ran out of memory and was trained with its batch in pieces (finetune 4)")
     whole = section_text.section_notes(compare("s", [make_run(), make_run("swiglu")]).sections[0])
     assert not any("in pieces" in one for one in whole)
+
+
+def test_whose_code_and_licence_weights_have_is_said_of_each_arm_that_has_them(make_run):
+    arm = make_run("swiglu")
+    arm.tags["weights_read"] = "computed by transformers 5.23.0, model_type=esm; new head, as none is published; licence mit"
+    comparison = compare("s", [make_run(), arm])
+    blocks = section_text.chapter(comparison, comparison.sections[0], [], []).blocks
+    assert [one for one in blocks if str(one).startswith("Weights")] == [
+        "Weights: swiglu (computed by transformers 5.23.0, model_type=esm, licence mit)."
+    ]
