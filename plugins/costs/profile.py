@@ -274,7 +274,8 @@ def notes(variants: dict[str, RunConfig], columns: dict[str, Column]) -> list[st
         f"throughput: batch {every(lambda config: config.measure.throughput_texts or config.measure.batch_size)}; time to "
         "import: from the start of the process until torch and the model's code are there",
         f"peak memory: above a process with only its libraries loaded; inference: batch {every('measure.batch_size')}",
-        f"training step, FLOPs and memory: batch {every('finetune.batch_size')}",
+        f"training step, FLOPs and memory: batch {every('finetune.batch_size')}; its tokens/s: batch "
+        f"{every('measure.train_batch_size')}",
         *([RATIO] if are_several else []),
         *([COMPILED] if any(config.hardware.compile for config in variants.values()) else []),
         *dict.fromkeys(filter(None, map(match_note, variants.values()))),
