@@ -82,12 +82,16 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     model = config.model
     keys = [*(field.name for field in fields(EncoderConfig)), *FOLLOWING]
     differing = [key for key in keys if getattr(base, key) != getattr(model, key)]
-    rows = [(f"= {key}" if key in FOLLOWING else key, *(_shown(getattr(of, key)) for of in (base, model))) for key in differing]
+    rows = [
+        (f"= {key}" if key in FOLLOWING else key, *(as_typed(getattr(of, key)) for of in (base, model))) for key in differing
+    ]
     parts = compared(counts(base, config.task), counts(model, config.task))
     beside = "" if config.scale_name == scale else f", beside {name} at scale {scale}"
     text = [
         f"{config.label} at scale {config.scale_name}{beside}",
-        table(("key", name, config.label), rows) if rows else f"no difference from {name}",
+        table(("key", name, config.label), rows).replace(str(LARGEST_TABLE), "no limit")
+        if rows
+        else f"no difference from {name}",
         *weights(config),
         table(("parameters", name, config.label, "change"), parts),
         pretraining_heads(config, base, name),
@@ -101,10 +105,6 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     title = f"{config.label}, scale {config.scale_name}"
     drawn = describe_picture.architecture_of(subject.shapes(model, config.task), title, subtitle)
     return "\n\n".join([*text, save(describe_picture.draw(drawn), out, file_name(f"{config.label}-{config.scale_name}"))])
-
-
-def _shown(value: object) -> str:
-    return "no limit" if value == LARGEST_TABLE else as_typed(value)
 
 
 def weights(config: RunConfig) -> list[str]:
