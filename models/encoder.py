@@ -162,7 +162,7 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
     """
     kinds = (nn.LayerNorm, nn.RMSNorm)
     norms = {id(p) for module in model.modules() if isinstance(module, kinds) for p in module.parameters()}
-    foreign = {id(p) for one in model.modules() if isinstance(one, Encoder) and one.is_foreign for p in one.parameters()}
+    foreign = {id(p) for one in model.modules() if getattr(one, "is_foreign", False) for p in one.parameters()}
     for name, parameter in model.named_parameters():
         if id(parameter) in foreign:
             continue

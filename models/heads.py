@@ -144,6 +144,7 @@ class ForeignMaskedHead(nn.Module):
     """Scores over the vocabulary by the head for masked tokens of the encoder's package, `make_masked_head` of its class."""
 
     decoder = None
+    is_foreign = True  # it gives its parameters their first values itself, as the encoder does
 
     def __init__(self, encoder: Foreign) -> None:
         super().__init__()

@@ -137,6 +137,9 @@ def _config(config_json: dict[str, Any]) -> Any:
     config = known[kind].from_dict({key: value for key, value in config_json.items() if key != "model_type"})
     classes = _library().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(kind)
     config.architectures = [classes[0]] if isinstance(classes, tuple | list) else None  # the first has one state a token
+    depth = _text(config).num_hidden_layers
+    if not 1 <= depth <= native.MOST_LAYERS:  # to build them takes time also without values
+        raise ValueError(f"num_hidden_layers={depth} must be between 1 and {native.MOST_LAYERS:,}")
     if getattr(config, "default_language", "") is None:  # whose adapters texts without a language run through
         config.default_language = config.languages[0]
     return config
@@ -241,10 +244,6 @@ def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
     is_masked = kind in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not known.is_encoder_decoder
     is_causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked and not known.is_encoder_decoder
     text = _text(known)
-    if not 1 <= text.num_hidden_layers <= native.MOST_LAYERS:  # to build them takes time also without values
-        raise InputError(
-            f"{said}: num_hidden_layers={text.num_hidden_layers} must be at least 1 and at most {native.MOST_LAYERS:,}"
-        )
     shape = EncoderConfig(
         encoder=TRANSFORMERS,
         options=options,

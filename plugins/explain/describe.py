@@ -80,7 +80,8 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
 def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: str = "base") -> str:
     """What is printed of one variant beside `base`, which is of this scale and name; writes its pictures to `out`."""
     model = config.model
-    keys = [*(field.name for field in fields(EncoderConfig)), *FOLLOWING]
+    following = [] if model.encoder else FOLLOWING  # of keys that an encoder of another package does not read
+    keys = [*(field.name for field in fields(EncoderConfig)), *following]
     differing = [key for key in keys if getattr(base, key) != getattr(model, key)]
     rows = [
         (f"= {key}" if key in FOLLOWING else key, *(as_typed(getattr(of, key)) for of in (base, model))) for key in differing

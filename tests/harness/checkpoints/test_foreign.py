@@ -1,6 +1,7 @@
 """Encoders that transformers computes: read from folders as it writes them, cut, with its head for masked tokens."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import sentencepiece
@@ -8,8 +9,8 @@ import torch
 import transformers
 from torch import nn
 
-from harness.checkpoints import foreign, huggingface
-from harness.config.schema import ModelConfig, RunConfig
+from harness.checkpoints import foreign, huggingface, native
+from harness.config.schema import ModelConfig, PretrainConfig, RunConfig
 from harness.data import published
 from harness.errors import InputError
 from harness.measure import flops, size
@@ -19,6 +20,9 @@ from harness.models.batch import Batch
 from harness.models.config import AdaptationConfig, Trains
 from harness.models.foreign import Foreign
 from harness.models.heads import build_classifier, make_masked_head
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.build import build
+from harness.models.objectives.config import ObjectiveName
 
 TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 100}
 OF_FIRST = {"pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2, "eos_token_id": 2, "bos_token_id": 1}
@@ -90,6 +94,23 @@ def test_values_of_a_seed_are_the_same_again_and_others_of_another(folders):
     first, again, other = (build_classifier(shape, 2, seed).state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["encoder.body.layers.0.attn.Wqkv.weight"], other["encoder.body.layers.0.attn.Wqkv.weight"])
+
+
+def test_a_checkpoint_whose_options_state_more_layers_than_any_model_is_refused(folders, tmp_path):
+    """Its own key of layers may say two: the options are what is built."""
+    shape = shape_of(folders / "bert")
+    native.save(tmp_path, {"encoder.x": torch.zeros(2)}, replace(shape, options=shape.options | {"num_hidden_layers": 10**9}))
+    with pytest.raises(InputError, match="num_hidden_layers=1000000000 must be between 1 and 1,000"):
+        native.read(tmp_path)
+
+
+def test_a_new_head_for_masked_tokens_has_the_first_values_of_its_package(folders):
+    vocabulary = Vocabulary(100, 0, 2, 3, 4, torch.ones(100, dtype=torch.bool))
+    options = PretrainConfig(objective=ObjectiveName.mlm)
+    head = build(options, replace(shape_of(folders / "modernbert"), initializer_range=9.0), vocabulary, 0).masked_head
+    assert max(one.abs().max() for one in head.parameters()) <= 1
+    again = build(options, shape_of(folders / "modernbert"), vocabulary, 0).masked_head
+    assert all(torch.equal(*pair) for pair in zip(head.parameters(), again.parameters(), strict=True))
 
 
 def test_a_shared_layer_counts_at_each_of_its_uses():
@@ -169,6 +190,10 @@ def test_files_that_lack_a_tensor_are_refused(folders, tmp_path):
         ({"model_type": "nobert", "auto_map": {"AutoModel": "a.B"}}, "code of its own"),
         ({"model_type": "bert", **TINY, "hidden_size": 33}, "cannot be built and run"),
         ({}, "model_type=None"),
+        (
+            {"model_type": "bert", **TINY, "num_hidden_layers": 10**9},
+            "num_hidden_layers=1000000000 must be between 1 and 1,000",
+        ),
     ],
 )
 def test_a_config_that_no_model_can_be_built_of_is_refused(config, said):

@@ -109,7 +109,8 @@ def test_defaults_are_those_that_a_command_without_arguments_composes(compose):
             continue
         typed = page_of(key).splitlines()[0].partition("=")[2]
         value = eval(typed) if " / " in typed else OmegaConf.to_container(OmegaConf.from_dotlist([f"value={typed}"]))["value"]
-        assert (value or None) == (composed.get(key) or None), key  # an empty mapping has no keys
+        assert key in composed or value == {}, key  # an empty mapping has no keys
+        assert (value or None) == (composed.get(key) or None), key
 
 
 def test_keys_of_a_model_are_under_the_headings_of_the_schema():
