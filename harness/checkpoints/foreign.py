@@ -295,10 +295,14 @@ def _read(auto: Any, folder: Path, said: str) -> tuple[Any, set[int]]:
     return model, {id(named[name]) for name in info["missing_keys"] if name in named}
 
 
+class LackingError(InputError):
+    """Files without tensors that a model needs."""
+
+
 def _refuse_lacking(part: nn.Module, lacking: set[int], said: str) -> None:
     missing = [name for name, tensor in part.state_dict(keep_vars=True).items() if id(tensor) in lacking]
     if missing:
-        raise InputError(f"{said}: the files lack tensors of {type(part).__name__}: {', '.join(sorted(missing)[:8])}")
+        raise LackingError(f"{said}: the files lack tensors of {type(part).__name__}: {', '.join(sorted(missing)[:8])}")
 
 
 def masked_lm(folder: Path, shape: EncoderConfig, said: str) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from harness import paths
 from harness.checkpoints import foreign, native, sentence_transformers
@@ -27,7 +27,7 @@ from harness.models.config import Body, EncoderConfig, Pooling
 from harness.models.derive import KEPT, RANDOM, Origin, derived
 from harness.models.encoder import Encoder
 from harness.models.foreign import Foreign
-from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta
+from harness.models.heads import POOLED, Classifier, ForeignMaskedHead, SequenceClassifier, TextVectors, on_meta
 from harness.models.huggingface import FAMILIES, config_of, family_of, listed, masked_head_of, plain, translated, with_decoder
 from harness.models.huggingface.task_heads import names_of_rows
 from harness.models.keys import OF_HEAD
@@ -272,6 +272,18 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
     state, origins = derived(state, source, config.model, config.model.keep_layers, rows_of(config.tokenizer, folder))
     encoder.load_state_dict(native.part(state, "encoder."), strict=False)
     return origins
+
+
+def load_masked_head(config: RunConfig, head: nn.Module | None) -> dict[str, Origin]:
+    """Loads the published head for masked tokens into that of the library; nothing for ours, and where the files lack it."""
+    if not isinstance(head, ForeignMaskedHead):
+        return {}
+    try:
+        state = foreign.masked_lm(_foreign_folder(config), config.model, f"model.init_from={config.model.init_from!r}")
+    except foreign.LackingError:
+        return {}
+    native.load(head, native.part(state, "masked_head."))
+    return dict.fromkeys(head.state_dict(prefix="masked_head."), KEPT)
 
 
 def _load_foreign(config: RunConfig, encoder: Foreign) -> dict[str, Tensor]:

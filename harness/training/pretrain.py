@@ -131,6 +131,7 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
     if config.model.init_from is not None and not config.model.random_weights:
         origins = huggingface.load_encoder(config, objective.encoder)
         last = objective.phases[-1]
+        origins |= huggingface.load_masked_head(config, last.masked_head)
         write_origins(config, last, {name: origins.get(name, RANDOM) for name in last.state_dict()}, run_log)
     return objective
 

@@ -113,6 +113,23 @@ def test_a_new_head_for_masked_tokens_has_the_first_values_of_its_package(folder
     assert all(torch.equal(*pair) for pair in zip(head.parameters(), again.parameters(), strict=True))
 
 
+def test_a_pretraining_goes_on_with_the_published_head(folders, tmp_path):
+    """Where the files have one; of an encoder alone it begins anew."""
+    transformers.AutoModel.from_pretrained(folders / "bert").save_pretrained(tmp_path)
+    vocabulary, batch = Vocabulary(100, 0, 2, 3, 4, torch.ones(100, dtype=torch.bool)), batch_of()
+    expected = transformers.AutoModelForMaskedLM.from_pretrained(folders / "bert").eval()(
+        batch.input_ids, attention_mask=batch.attention_mask.long()
+    )
+    for folder, has_head in ((folders / "bert", True), (tmp_path, False)):
+        shape = shape_of(folder)
+        config = RunConfig(model=ModelConfig(**vars(shape) | {"init_from": str(folder)}))
+        objective = build(PretrainConfig(objective=ObjectiveName.mlm), shape, vocabulary, 0).eval()
+        huggingface.load_encoder(config, objective.encoder)
+        assert bool(huggingface.load_masked_head(config, objective.masked_head)) == has_head
+        logits = objective.masked_head(objective.encoder(batch))
+        assert torch.allclose(logits, expected.logits, atol=1e-5) == has_head
+
+
 def test_a_shared_layer_counts_at_each_of_its_uses():
     config = {"model_type": "albert", **TINY, "embedding_size": 16, "num_hidden_layers": 3, "pad_token_id": 0}
     model = build_classifier(foreign.published_shape(config, "x"), 2, 0)
