@@ -1,5 +1,6 @@
 """The subject of measuring: a variant with random weights, and its inputs. B texts, T tokens."""
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,10 +49,15 @@ def shapes(model: EncoderConfig, task: TaskConfig) -> Classifier:
     return on_meta(model, outputs_of(task), tasks.kind_of(task).head())
 
 
-def load_code(config: RunConfig) -> None:
-    """Imports what an encoder of another package is computed by, before memory is measured: libraries are none of a model."""
+def load_code(config: RunConfig) -> float:
+    """Imports what an encoder of another package is computed by, before memory is measured: libraries are none of a model.
+
+    Seconds that this took.
+    """
+    started = time.perf_counter()
     if config.model.encoder is not None:
         shapes(config.model, config.task)
+    return time.perf_counter() - started
 
 
 def classifier(config: RunConfig, seed: int = 0) -> Classifier:

@@ -51,13 +51,14 @@ def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
     request = records.read(folder / REQUEST, Request)
     config = resolve.unchecked(OmegaConf.create(as_text(json.loads((folder / CONFIG).read_text()))))
-    subjects.load_code(config)
+    import_s = IMPORT_S + subjects.load_code(config)
+    instruments = INSTRUMENTS | {"timing": lambda subject, request, folder: timing.measure(subject, request, folder, import_s)}
     serves = {"timing", "memory"} & {*request.instruments}
     machine, measured = serving.machine(config) if serves else Machine(config.hardware), Measured()
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
-        measure = INSTRUMENTS.get(name) or pkgutil.resolve_name(name)  # of a plug-in
+        measure = instruments.get(name) or pkgutil.resolve_name(name)  # of a plug-in
         results: dict[str, Any] = {name.rpartition(":")[2]: measure(Subject(config, machine), request, folder)}
         measured = replace(measured, **results)
         records.write(folder / MEASURED, to_json(measured))
@@ -102,7 +103,6 @@ def _flops(subject: Subject, *_: object) -> flops.ModelFlops:
 
 
 INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
-    "timing": lambda subject, request, folder: timing.measure(subject, request, folder, IMPORT_S),
     "training_time": lambda subject, *_: measured_steps.time_steps(subject.config),
     "memory": _memory,
     "served": lambda subject, _, folder: serving.write(
