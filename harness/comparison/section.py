@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from harness import metrics
+from harness import metrics, tags
 from harness.comparison import arms, by_launch, cached_method, comparable, items, launches, paired
 from harness.comparison.items import Errors, ErrorsOf, Paired, no_errors
 from harness.comparison.launches import SectionKey, Sessions
-from harness.comparison.paired import Replicate, Spread, Tells, by_pretraining, geometric_mean, pair, spread
+from harness.comparison.paired import Design, Replicate, Spread, Tells, by_pretraining, geometric_mean, pair, spread
 from harness.comparison.plateau import LOSS, SHARE
 from harness.comparison.runs import Run
 from harness.comparison.verdicts import APART, Change, Verdict, change, corrected, counted_change, difference_alone, of_evidence
@@ -125,6 +125,11 @@ class Section:
     @property
     def is_pretraining(self) -> bool:
         return self.runs[0].is_pretraining
+
+    @functools.cached_property
+    def design(self) -> Design:
+        """What repeats: seeds, of our own studies."""
+        return Design(self.runs[0].tags.get(tags.DESIGN, Design.SEEDS))
 
     @property
     def has_one_vocabulary(self) -> bool:
@@ -324,6 +329,10 @@ def change_over(pairings: Sequence[Pairing], name: str) -> Change | None:
     elif metric.unit == "bytes":
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
     before, after = (over_tasks(of_side, logs) for of_side in each)
+    design = pairings[0].section.design
+    if design is Design.TASKS:
+        names = [Replicate("", pairing.section.name) for pairing in pairings]
+        before, after = ({name: fmean(of.values()) for name, of in zip(names, of_side, strict=True) if of} for of_side in each)
     first = runs[0][0]
     result = change(
         metric,
@@ -334,6 +343,8 @@ def change_over(pairings: Sequence[Pairing], name: str) -> Change | None:
         items=paired.over_tasks([pairing.items_error(name) for pairing in pairings]),
         tells=paired.tells_of_tasks([pairing.tells(name) for pairing in pairings]),
         looks=max(run.seed_looks for of_side in runs for run in of_side),
+        design=design,
+        count=total(pairing.item and 1 / pairing.item for pairing in pairings),
     )
     if result is None:
         return None
