@@ -2,7 +2,8 @@
 
 `model.encoder` names it. It is made by `CLASS(vocab_size=..., pad_token_id=..., **options)` and called by
 `forward(input_ids, attention_mask)`, both (B, T) int64, where the mask has 1 for real tokens; it gives (B, T, D), alone, first
-in a tuple, or as `last_hidden_state`. A `forward` that takes `token_type_ids` or `position_ids` gets them where there are some.
+in a tuple, or as `last_hidden_state`. A `forward` that takes `token_type_ids` or `position_ids` gets them where there are some,
+and one that takes `global_attention_mask` (B, T) has 1 at the first token there, as Longformer for texts (arXiv:2004.05150).
 """
 
 import contextlib
@@ -26,6 +27,9 @@ from harness.models.encoder import Encoder, seeded, without_values
 
 PROBED = 8
 """Tokens of the text by which an encoder's shapes are found."""
+
+GLOBAL = "global_attention_mask"
+"""Input of 1 where a token sees all others and is seen by them, of an encoder with windows."""
 
 TABLES = {"position_embedding": ("position", "wpe"), "type_embedding": ("token_type", "segment", "type_embed")}
 """Component of the embeddings -> parts of the names that tables of it have."""
@@ -97,9 +101,14 @@ class Foreign(Encoder):
             "attention_mask": None if mask is None else mask.long(),
             "token_type_ids": batch.token_type_ids if getattr(self.body, "takes_segments", True) else None,
             "position_ids": batch.position_ids,
+            GLOBAL: torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
+            .eq(0)
+            .long()
+            .expand_as(batch.input_ids),
         }
         given = {name: value for name, value in given.items() if value is not None and name in self._takes}
-        with _UnpaddedText() if batch.input_ids.is_meta else contextlib.nullcontext():
+        asks = batch.input_ids.is_meta and GLOBAL not in self._takes  # where some tokens differ, values decide what is computed
+        with _UnpaddedText() if asks else contextlib.nullcontext():
             return _first(self.body(batch.input_ids, **given))
 
     def hidden_states(self, inputs: Batch | Tensor) -> list[Tensor]:
