@@ -101,14 +101,13 @@ class Foreign(Encoder):
             "attention_mask": None if mask is None else mask.long(),
             "token_type_ids": batch.token_type_ids if getattr(self.body, "takes_segments", True) else None,
             "position_ids": batch.position_ids,
-            GLOBAL: torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
-            .eq(0)
-            .long()
-            .expand_as(batch.input_ids),
         }
         given = {name: value for name, value in given.items() if value is not None and name in self._takes}
-        asks = batch.input_ids.is_meta and GLOBAL not in self._takes  # where some tokens differ, values decide what is computed
-        with _UnpaddedText() if asks else contextlib.nullcontext():
+        if GLOBAL in self._takes:
+            given[GLOBAL] = torch.zeros_like(batch.input_ids)
+            given[GLOBAL][:, 0] = 1
+        is_asked = batch.input_ids.is_meta and GLOBAL not in given  # without values nothing says which tokens are global
+        with _UnpaddedText() if is_asked else contextlib.nullcontext():
             return _first(self.body(batch.input_ids, **given))
 
     def hidden_states(self, inputs: Batch | Tensor) -> list[Tensor]:

@@ -59,7 +59,7 @@ def test_components_show_their_changes_the_total_and_effective(make_run):
         ({"options.attention_window": "[512, 512]"}, "windows of 512 tokens"),
         (
             {"options.text_config.layer_types": "['full_attention', 'sliding', 'sliding']", "options.local_attention": "128"},
-            "layers: 1 full\_attention and 2 sliding, windows of 128 tokens",
+            "layers: 1 full_attention and 2 sliding, windows of 128 tokens",
         ),
         ({"options.num_hidden_groups": "1"}, "sets of weights that layers share: 1"),
         ({"options.sliding_window": "4096", "options.use_sliding_window": "False"}, None),
