@@ -235,7 +235,7 @@ def runs(frame: Frame, study: str, started: int, independent: bool = False) -> t
         run_id = f"{study}: {name}"
         for row in score.itertuples():
             params["task.headline"] = HEADLINES.get(plain(row.metric), plain(row.metric))
-            values[HEADLINE] = row.value
+            values |= {HEADLINE: row.value, f"eval/{params['task.headline']}": row.value}
             items = frame.items.get((task, row.metric))
             if items and (arm, seed) in items.values:
                 errors[run_id] = Errors(MEAN, items.names, 1 - items.values[arm, seed])

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from harness import metrics, tags
 from harness.comparison import arms, by_launch
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
+from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Design, Replicate, Spread, Tells, pair
 from harness.comparison.plateau import LOSS
 from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section
 from harness.comparison.verdicts import Change, Evidence, Verdict
@@ -232,7 +232,8 @@ def replicates_text(*rows: Row) -> str:
     pretrainings = _counted_noun(_from_to([len(of_row) for of_row in counts]), "pretraining")
     if all(run.is_pretraining for row in rows for run in row.runs):
         return pretrainings
-    each = _counted_noun(_from_to([count for of_row in counts for count in of_row.values()]), "seed")
+    of_seeds = rows[0].first.tags.get(tags.DESIGN, Design.SEEDS) == Design.SEEDS
+    each = _counted_noun(_from_to([count for of_row in counts for count in of_row.values()]), "seed" if of_seeds else "run")
     return f"{pretrainings} × {each}" if any(counts[0]) else each
 
 
@@ -281,8 +282,8 @@ def differences(section: Section) -> list[Table]:
 
 def pairs_text(change: Change) -> str:
     """`5 rounds`, `5 seeds`, `15 seeds of 3 pretrainings` or `3 pretrainings`: what this change is computed from."""
-    if change.by_round:
-        return _counted_noun(change.n, "round")
+    if change.by_round or change.pairs_are not in ("seeds", "pretrainings"):
+        return _counted_noun(change.n, change.pairs_are.removesuffix("s"))
     if change.pretrainings and change.n == change.pretrainings:
         return _counted_noun(change.n, "pretraining")
     seeds = _counted_noun(change.n, "seed")
