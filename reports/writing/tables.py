@@ -11,7 +11,7 @@ from harness.comparison import arms, by_launch
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Design, Replicate, Spread, Tells, pair
 from harness.comparison.plateau import LOSS
-from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section
+from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section, results_of
 from harness.comparison.verdicts import Change, Evidence, Verdict
 from harness.document import DASH, Cell, Table
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Compared, Direction, Metric, judged_by
@@ -159,8 +159,18 @@ def columns(section: Section) -> list[str]:
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *by_the_wall(section)}
     others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]
+    others += results_of(section.runs)[len(RESULTS) :]
     adapted = SHOWN.adaptation if {*ADAPTING} & {*arms.varying(run.facts for run in section.runs)} else []
-    return present(section, (*(name for name in SHOWN.task if name not in hidden), *adapted, HEADLINE, *others))
+    return present(
+        section,
+        (
+            *(name for name in SHOWN.task if name not in hidden),
+            *adapted,
+            HEADLINE,
+            *others,
+            *results_of(section.runs)[len(RESULTS) :],
+        ),
+    )
 
 
 def by_the_wall(section: Section) -> list[str]:
@@ -332,7 +342,9 @@ Line = dict[str, object]
 def summary(comparison: Comparison) -> list[Line]:
     """The results of all arms; the baseline's own rows have no change."""
     lines = []
-    for section, row, name in ((of, row, name) for of in comparison.sections for row in of.rows for name in RESULTS):
+    for section, row, name in (
+        (of, row, name) for of in comparison.sections for row in of.rows for name in results_of(of.runs)
+    ):
         if spread := row.spread(name):
             metric = metrics.get(name)
             line = {"task": section.task, "conditions": section.conditions} | arm_columns(row)
