@@ -16,7 +16,7 @@ import numpy as np
 from harness import metrics
 from harness.comparison import cached_method
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import CONFIDENCE, ROUNDING, Numbers, in_common
+from harness.comparison.paired import CONFIDENCE, ROUNDING, Design, Numbers, in_common
 from harness.comparison.section import HEADLINE, Section, by_task, change_over, over_tasks
 from harness.comparison.verdicts import Change, Verdict, corrected
 from harness.metrics import Direction
@@ -52,7 +52,7 @@ class Ranking:
     sections: Sequence[Section]
     labels: Sequence[str]
     metric: str = HEADLINE
-    random_tasks: bool = False  # whether tasks are the replicates, in place of seeds
+    design: Design = Design.SEEDS
 
     @functools.cached_property
     def changes(self) -> dict[Pair, Change]:
@@ -60,7 +60,7 @@ class Ranking:
         found = {}
         for one, other in combinations(self.labels, 2):
             pairings = [section.pairing(section.by_label[one], section.by_label[other]) for section in self.sections]
-            found[one, other] = change_over(pairings, self.metric, self.random_tasks)
+            found[one, other] = change_over(pairings, self.metric, self.design)
         return {pair: change for pair, change in corrected(found).items() if change}
 
     @functools.cached_property
@@ -75,20 +75,21 @@ class Ranking:
         rows = [[section.by_label[label].values(self.metric) for section in self.sections] for label in self.labels]
         metric, count = metrics.get(self.metric), len(rows)
         logs = metric.by_ratio and all(value > 0 for row in rows for task in row for value in task.values())
-        by_seed = not self.random_tasks and all(over_tasks(row, logs) for row in rows)  # else none has all tasks
-        found = in_common([over_tasks(row, logs) if by_seed else by_task(row, logs) for row in rows])
-        values = np.log(found) if logs else np.array(found)
-        means, squares = values.mean(axis=1), np.zeros((count, count))
+        each = [(by_task if self.design is Design.TASKS else over_tasks)(row, logs) for row in rows]
+        is_known = all(each) and any(change.interval for change in self.changes.values())
+        each = each if all(each) else [by_task(row, logs) for row in rows]  # where no replicate has all tasks
+        found = [[*of_arm.values()] for of_arm in each] if self.design is Design.RUNS else in_common(each)
+        values = [np.log(of_arm) if logs else np.array(of_arm) for of_arm in found]
+        means, squares = np.array([of_arm.mean() for of_arm in values]), np.zeros((count, count))
         for pair, change in self.changes.items():
             one, other = map(self.labels.index, pair)
             squares[[one, other], [other, one]] = change.evidence.found.items**2 if change.evidence else 0.0
         # errors over the items of single arms, whose squares add up to those of pairs, as near as they can
-        away = drawn(values, np.sqrt(squares.mean(axis=1) * count / max(1, count - 1) / 2))
-        sign, least = -1 if metric.direction is Direction.LOWER else 1, ROUNDING * np.abs(values).max()
+        away = drawn(values, np.sqrt(squares.sum(axis=1) / (count - 1) / 2), self.design is not Design.RUNS)
+        sign, least = -1 if metric.direction is Direction.LOWER else 1, ROUNDING * np.abs(means).max()
         true = sign * (means + away)
         tops = true >= true.max(axis=1, keepdims=True) - least
         best, half = np.mean(tops / tops.sum(axis=1, keepdims=True), axis=0), np.quantile(np.abs(away), CONFIDENCE, axis=0)
-        is_known = (by_seed or self.random_tasks) and any(change.interval for change in self.changes.values())
         order = [int(place) for place in np.argsort(-sign * means, kind="stable")]
         letters = letters_of([self.labels[place] for place in order], self.better)
         return [
@@ -106,14 +107,18 @@ class Ranking:
 
 
 @cached_method
-def rankings(comparison: Comparison, metric: str = HEADLINE, random_tasks: bool = False) -> list[Ranking]:
-    """Over the tasks that all arms have, where there are several, then of each task; `random_tasks`: the former alone."""
+def rankings(comparison: Comparison, metric: str = HEADLINE, design: Design | None = None) -> list[Ranking]:
+    """Over the tasks that all arms have, where there are several, then of each task, where tasks are not what repeats.
+
+    `design`: what repeats, in place of what the sections say.
+    """
     having = [(section, [row.label for row in section.rows if row.values(metric)]) for section in comparison.selected]
     every = [label for label in comparison.labels if any(label in labels for _, labels in having)]
     common = [section for section, labels in having if len(labels) == len(every)]
-    tables = [Ranking(common, every, metric, random_tasks)] if len(common) > 1 else []
-    tables += [Ranking([section], labels, metric) for section, labels in having if not random_tasks]
-    return [table for table in tables if len(table.labels) > 1]
+    tables = [(common, every)] if len(common) > 1 else []
+    tables += [([section], labels) for section, labels in having]
+    rankings = [Ranking(some, labels, metric, design or some[0].design) for some, labels in tables if len(labels) > 1]
+    return [one for one in rankings if len(one.sections) > 1 or one.design is not Design.TASKS]
 
 
 def letters_of(labels: Sequence[str], apart: Iterable[Pair]) -> dict[str, str]:
@@ -134,14 +139,16 @@ def letters_of(labels: Sequence[str], apart: Iterable[Pair]) -> dict[str, str]:
     return {label: "".join(name for name, group in zip(names, groups, strict=False) if label in group) for label in labels}
 
 
-def drawn(values: Numbers, items: Numbers) -> Numbers:
-    """(DRAWS, arms) deviations of true means from those of (arms, replicates); `items`: (arms,) errors over the items.
+def drawn(values: Sequence[Numbers], items: Numbers, paired: bool = True) -> Numbers:
+    """(DRAWS, arms) deviations of true means from those of the replicates of each arm; `items`: (arms,) errors over the items.
 
-    Student's t of the variance of the residuals of arm + replicate, pooled over all arms, and a normal distribution over the
-    items. The draws are the same for the same numbers.
+    Student's t of the variance of the residuals, pooled over all arms, and a normal distribution over the items. `paired`:
+    of arm + replicate, else of the arm alone. The draws are the same for the same numbers.
     """
-    (arms, replicates), rng = values.shape, np.random.default_rng(0)
-    rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
-    variance = np.sum(rest**2) / replicates / rng.chisquare(max(1, (arms - 1) * (replicates - 1)), (DRAWS, 1))
-    of_seeds, of_items = rng.standard_normal((2, DRAWS, arms))
-    return np.sqrt(variance) * of_seeds + items * of_items
+    rng, counts = np.random.default_rng(0), np.array([len(of_arm) for of_arm in values])
+    rest = [of_arm - of_arm.mean() for of_arm in values]
+    rest = [of_arm - np.mean(rest, axis=0) for of_arm in rest] if paired else rest
+    freedom = counts.sum() - len(values) - paired * (counts[0] - 1)
+    variance = np.sum(np.concatenate(rest) ** 2) / rng.chisquare(max(1, freedom), (DRAWS, 1))
+    of_seeds, of_items = rng.standard_normal((2, DRAWS, len(values)))
+    return np.sqrt(variance / counts) * of_seeds + items * of_items

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from harness import metrics
+from harness import metrics, tags
 from harness.comparison import arms, by_launch, cached_method, comparable, items, launches, paired
 from harness.comparison.items import Errors, ErrorsOf, Paired, no_errors
 from harness.comparison.launches import SectionKey, Sessions
-from harness.comparison.paired import Replicate, Spread, Tells, Values, by_pretraining, geometric_mean, pair, spread
+from harness.comparison.paired import Design, Replicate, Spread, Tells, Values, by_pretraining, geometric_mean, pair, spread
 from harness.comparison.plateau import LOSS, SHARE
 from harness.comparison.runs import Run
 from harness.comparison.verdicts import APART, Change, Verdict, change, corrected, counted_change, difference_alone, of_evidence
@@ -125,6 +125,11 @@ class Section:
     @property
     def is_pretraining(self) -> bool:
         return self.runs[0].is_pretraining
+
+    @functools.cached_property
+    def design(self) -> Design:
+        """What repeats: seeds, of our own studies."""
+        return Design(self.runs[0].tags.get(tags.DESIGN, Design.SEEDS))
 
     @property
     def has_one_vocabulary(self) -> bool:
@@ -303,13 +308,13 @@ def total(values: Iterable[float | None]) -> float | None:
     return None if None in known else math.fsum(value for value in known if value is not None)
 
 
-def change_over(pairings: Sequence[Pairing], name: str, random_tasks: bool = False) -> Change | None:
+def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = None) -> Change | None:
     """The change of an arm in a metric over tasks, as if it were the only test.
 
-    Means over tasks are taken for every replicate, or round of launches, before anything is compared. `random_tasks`: the tasks
-    are a sample of others, and the replicates; each one's mean over seeds is a value, whose scatter holds that of seeds and
-    items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock of each
-    training says alone.
+    Means over tasks are taken for every replicate, or round of launches, before anything is compared. `design`: what
+    repeats, in place of what the section says; of tasks each one's mean over seeds is a value, whose scatter holds that of
+    seeds and items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock
+    of each training says alone.
     """
     metric = metrics.get(name)
     if metric.compared is Compared.OWN_CLOCK:
@@ -332,7 +337,9 @@ def change_over(pairings: Sequence[Pairing], name: str, random_tasks: bool = Fal
         floor = fmean(one_each) if one_each else None  # one item in every task
     elif metric.unit == "bytes":
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
-    before, after = (by_task(of_side, logs) if random_tasks else over_tasks(of_side, logs) for of_side in each)
+    design = design or pairings[0].section.design
+    means = by_task if design is Design.TASKS else over_tasks
+    before, after = (means(of_side, logs) for of_side in each)
     first = runs[0][0]
     result = change(
         metric,
@@ -340,9 +347,11 @@ def change_over(pairings: Sequence[Pairing], name: str, random_tasks: bool = Fal
         after,
         floor,
         reached=first.is_pretraining and first.setting("pretrain.seconds") is not None,
-        items=0.0 if random_tasks else paired.over_tasks([pairing.items_error(name) for pairing in pairings]),
+        items=0.0 if design is Design.TASKS else paired.over_tasks([pairing.items_error(name) for pairing in pairings]),
         tells=paired.tells_of_tasks([pairing.tells(name) for pairing in pairings]),
         looks=max(run.seed_looks for of_side in runs for run in of_side),
+        design=design,
+        count=total(pairing.item and 1 / pairing.item for pairing in pairings),
     )
     if result is None:
         return None

@@ -15,6 +15,7 @@ from harness.document import DASH, Block, Cell, Picture, Screen, Table
 from harness.document import Section as Part
 from harness.reports.chapters import appendix, diagnostics, pretraining
 from harness.reports.chapters.added import added
+from harness.reports.reading.store import Packed
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, tables
 from harness.reports.writing.answer import OUTCOMES, answer
@@ -54,7 +55,9 @@ def chapter(study: Study) -> Chapter:
     compared, cautions, sentences = findings.opening(comparison), findings.cautions(comparison), findings.sentences(comparison)
     is_long = len(comparison.labels) > findings.MOST + 1  # a long table hides what follows
     results = [*cautions, *table] if is_long else [*table, *cautions]
+    notes = study.output.notes.get(comparison.study, ()) if isinstance(study.output, Packed) else ()
     before: list[Block] = [
+        *map(escape, notes),
         *_without_baseline(comparison),
         *answer(comparison),
         *hypotheses(comparison),

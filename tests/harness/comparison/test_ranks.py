@@ -9,6 +9,7 @@ from scipy import stats
 
 from harness.comparison import paired
 from harness.comparison.compare import compare
+from harness.comparison.paired import Design
 from harness.comparison.ranks import Ranking, drawn, letters_of, rankings
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.store import Packed
@@ -88,6 +89,10 @@ def test_draws_have_the_pooled_variance_of_arms_and_replicates_and_that_of_the_i
     pooled = np.sum(rest**2) / 6 / 4  # (3 - 1)(4 - 1) degrees of freedom, four replicates
     half = np.quantile(np.abs(drawn(values, np.zeros(3))), 0.95)
     assert half == pytest.approx(stats.t.ppf(0.975, 6) * np.sqrt(pooled), rel=0.02)
+    apart = [rng.normal(0, 0.1, 3), rng.normal(5, 0.1, 5)]  # runs that do not pair: Student's test of two samples
+    halves = np.quantile(np.abs(drawn(apart, np.zeros(2), paired=False)), 0.95, axis=0)
+    pooled = (2 * np.var(apart[0], ddof=1) + 4 * np.var(apart[1], ddof=1)) / 6
+    assert halves == pytest.approx(stats.t.ppf(0.975, 6) * np.sqrt(pooled / np.array([3, 5])), rel=0.02)
     alone = drawn(values[:, :1], np.array([0.01, 0.0, 0.0]))
     assert np.std(alone, axis=0) == pytest.approx([0.01, 0, 0], rel=0.02)
 
@@ -110,7 +115,7 @@ def test_tasks_are_the_replicates_where_asked(scored):
         for task, shift in zip(tasks, shifts[arm], strict=True)
         for run in scored(arm, {task: [level + shift + noise / 1000 for noise in NOISE[arm]]})
     ]
-    (ranking,) = rankings(compare("s", runs), random_tasks=True)
+    (ranking,) = rankings(compare("s", runs), design=Design.TASKS)
     test = stats.ttest_1samp(0.01 + np.subtract(shifts["a"], shifts["base"]), 0)
     change = ranking.changes["base", "a"]
     assert (change.n, change.p) == (4, pytest.approx(test.pvalue, rel=1e-3))

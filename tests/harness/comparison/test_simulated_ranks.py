@@ -11,6 +11,7 @@ import pytest
 
 from harness import tags
 from harness.comparison.compare import compare
+from harness.comparison.paired import Design
 from harness.comparison.ranks import Ranking, rankings
 from harness.comparison.runs import Run
 
@@ -33,7 +34,7 @@ def table(rng: np.random.Generator, levels: np.ndarray, tasks: int, seeds: int, 
         known |= {tags.STATUS: "finished", tags.LIFTED: "[]", tags.CONDITIONS: "c1"}
         params = {"seed": str(seed), "model_name": name, "task.headline": "accuracy"}
         runs.append(Run(f"run{len(runs)}", name, len(runs), known, params, {"eval/score": float(score)}))
-    return rankings(compare("s", runs), random_tasks=of_tasks > 0)[0]
+    return rankings(compare("s", runs), design=Design.TASKS if of_tasks else None)[0]
 
 
 def true_ranks(levels: np.ndarray) -> dict[str, tuple[int, int]]:
