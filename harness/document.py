@@ -6,10 +6,14 @@ from text: another process reads the objects themselves, as JSON.
 
 import html
 import re
+import textwrap
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Union
 
 import msgspec
+
+from harness.terminal import table, wrapped
 
 DASH = "–"
 FILE = "report.json"
@@ -121,3 +125,22 @@ def unmarked(text: str) -> str:
     """The text without its markup, on one line."""
     bare = re.sub(r"(?<!\\)[*`]+", "", " ".join(text.split()))
     return html.unescape(re.sub(r"\\([\\`*\[\]|_])", r"\1", bare))
+
+
+WIDE_HEAD = 16
+"""Columns that a head takes over narrower cells before it is wrapped."""
+
+
+def first_screen(screen: Screen | None) -> str:
+    """The opening of a report, as wide as the terminal; empty where it compares no arms."""
+    if screen is None:
+        return ""
+    rows = [[[unmarked(line) for line in cell.lines] for cell in row] for row in screen.table.rows]
+    lines = [line for row in rows for line in zip_longest(*row, fillvalue="")]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    heads = [
+        textwrap.fill(unmarked(head), max(WIDE_HEAD, width), break_long_words=False)
+        for head, width in zip(screen.table.head, widths, strict=True)
+    ]
+    shown = table(tuple(heads), lines, "l" * screen.table.left + "r")
+    return "\n\n".join([shown, *(wrapped(unmarked(text)) for text in [*screen.notes[:1], screen.answer])])

@@ -52,7 +52,12 @@ BUILT_IN = {
         "compare the arms of a study with its baseline: pages, pictures and tables",
         "harness.reports.options:Report",
         "harness.reports.report:main",
-    )
+    ),
+    "report judge": Command(
+        "compare the arms in results of any tool: tables, lm-evaluation-harness, MTEB, Trainer and others",
+        "harness.reports.options:Judge",
+        "harness.reports.judging:main",
+    ),
 }
 """Name -> command of this package."""
 

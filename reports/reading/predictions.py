@@ -39,7 +39,8 @@ def _table(path: Path) -> pyarrow.Table | None:
 
 def errors_in(output: Output) -> ErrorsOf:
     """Reads the errors of runs whose files are in `output`."""
-    return lambda run: items.errors(run, predictions(run, output))
+    known = output.errors if isinstance(output, Packed) else {}
+    return lambda run: known.get(run.run_id) or items.errors(run, predictions(run, output))
 
 
 @dataclass(frozen=True)
