@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
@@ -248,6 +249,19 @@ def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:
     """The mean of every pretraining where there are several, else the values of the seeds."""
     seeds = [one.pretrain_seed for one in values]
     return group_means(seeds, list(values.values())) if len(set(seeds)) > 1 else list(values.values())
+
+
+def in_common(values: Sequence[Values]) -> list[list[float]]:
+    """Values of each arm by what all have: pretrainings where there are several, else seeds; its mean where they share none.
+
+    An arm that was not pretrained shares the seeds of fine-tuning with the others.
+    """
+    shared = sorted(set.intersection(*map(set, values)))
+    if not shared:
+        by_seed = [grouped((replicate.seed, value) for replicate, value in of_arm.items()) for of_arm in values]
+        seeds = sorted(set.intersection(*map(set, by_seed)))
+        return [[fmean(of_arm[seed]) for seed in seeds] or [fmean(chain(*of_arm.values()))] for of_arm in by_seed]
+    return [by_pretraining({replicate: of_arm[replicate] for replicate in shared}) for of_arm in values]
 
 
 def replicates(seeds: Iterable[Replicate]) -> int:
