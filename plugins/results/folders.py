@@ -1,55 +1,65 @@
-"""What readers share: files by their paths, JSON of a known shape, and which of several files counts."""
+"""What readers share: files by their places, and one frame of the rows of all of them."""
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pandas as pd
 
 from harness import paths
 from harness.errors import InputError, on_one_line, some_of
-from harness.reports.reading.untrusted import LARGEST_JSON, json_of
 
-MOST_FILES = 1 << 16
-"""Files of results in one folder."""
 BEGINNING = 1 << 10
 """Bytes by which a file is told from that of another tool."""
+DATE = r"(?P<date>\d{4}-\d\d-\d\dT[\d.-]*\d)"
+"""In names of files, when a run began."""
+RUN = ["arm", "task", "seed"]
 NAMED = 3
 """Names of one list in a line."""
-
-Shape = TypeVar("Shape")
+WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+"""What reading raises where a file lacks something, or has it of another kind."""
 
 
 def found(path: Path, places: str, begins: str = "") -> list[tuple[Path, re.Match[str]]]:
     """Files at or below the path, sorted, each with the match of its absolute path and the pattern `places`.
 
-    The content matches `begins`; links are left out. InputError for more than MOST_FILES.
+    The content matches `begins`; links are left out.
     """
     below = [path] if path.is_file() else [file for file in paths.below(path) if file.is_file() and not file.is_symlink()]
-    matches = ((file, re.fullmatch(places, file.absolute().as_posix())) for file in below)
-    named = [(file, match) for file, match in matches if match and re.match(begins, _beginning(file) if begins else "")]
-    if len(named) > MOST_FILES:
-        raise InputError(f"{on_one_line(str(path))!r} has {len(named):,} files of results: expected at most {MOST_FILES:,}")
+    named = []
+    for file in below:
+        if match := re.fullmatch(places, file.absolute().as_posix()):
+            with file.open("rb") as content:
+                named += [(file, match)] if re.match(begins.encode(), content.read(BEGINNING)) else []
     return named
 
 
-def _beginning(file: Path) -> str:
-    with file.open("rb") as content:
-        return content.read(BEGINNING).decode(errors="replace")
+def rows(path: Path, tool: str, places: str, begins: str, of_file: Callable[[Path], pd.DataFrame]) -> pd.DataFrame | None:
+    """The rows of each file that is `found`, with columns for the groups of `places`; None without a file.
 
-
-def shaped(file: Path, shape: type[Shape], tool: str) -> Shape:
-    """The JSON of a file as this shape; InputError for another."""
-    return json_of(paths.read(file, LARGEST_JSON), shape, on_one_line(str(file)), f"what {tool} writes")
-
-
-def newest(parts: Iterable[pd.DataFrame], tool: str) -> pd.DataFrame:
-    """The rows of several files, oldest first; of an arm's task with a seed, those of the newest, and a line on stderr."""
-    rows = pd.concat([part.assign(file=number) for number, part in enumerate(parts)], ignore_index=True)
-    last = rows.groupby(names := ["arm", "task", "seed"], dropna=False)["file"].transform("max")
-    if len(older := rows.loc[rows["file"] < last, names].drop_duplicates().dropna(axis=1)):
-        several = [" ".join(row) for row in older.astype(str).itertuples(index=False)]
-        print(f"{tool}: of several results the newest counts, of {some_of(several, NAMED)}", file=sys.stderr)
-    return rows[rows["file"] == last].drop(columns="file")
+    With a group `revision`, an arm of several is an arm for each. With a group `date`, of an arm on a task with a seed the
+    newest rows count, which a line on stderr says. InputError for a file in which something is missing or of another kind.
+    """
+    parts = []
+    for file, match in found(path, places, begins):
+        try:
+            parts.append(of_file(file).assign(**match.groupdict()))
+        except InputError:
+            raise
+        except WRONG as error:
+            reason = on_one_line(f"{type(error).__name__}: {error}", 100)
+            raise InputError(f"{on_one_line(str(file))!r} ({reason}): expected what {tool} writes") from error
+    if not parts:
+        return None
+    every = pd.concat(parts, ignore_index=True)
+    if "revision" in every:
+        several = every.groupby("arm")["revision"].transform("nunique") > 1
+        every["arm"] = every["arm"].mask(several, every["arm"] + "@" + every.pop("revision"))
+    if "date" in every:
+        dates = every.pop("date")
+        older = dates < dates.groupby([every[name] for name in RUN], dropna=False).transform("max")
+        if names := [" ".join(map(str, run)) for run in every.loc[older, RUN].drop_duplicates().itertuples(index=False)]:
+            print(f"{tool}: of several results the newest count, of {some_of(names, NAMED)}", file=sys.stderr)
+        every = every[~older]
+    return every

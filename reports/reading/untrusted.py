@@ -4,7 +4,7 @@ import contextlib
 import re
 import resource
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, TypeVar
 
 import psutil
@@ -74,9 +74,10 @@ def json_of(content: bytes, shape: type[Shape], where: str, expected: str) -> Sh
         raise InputError(f"{where}{place} ({first['msg']}); expected {expected}") from error
 
 
-def table_of(content: bytes, where: str, most: int = LARGEST_TABLES) -> pyarrow.Table:
+def table_of(content: bytes, where: str, most: int = LARGEST_TABLES, leaves: Collection[str] | None = None) -> pyarrow.Table:
     """The table of a Parquet file, of at most `most` bytes in memory; InputError for a torn, empty or larger one.
 
+    `leaves`: those of these columns that there are, alone; a column inside another has a dotted name.
     Its footer bounds rows and pages. It does not bound texts, of which one may stand in all rows: they are read as numbers of
     different texts first, and their lengths added up.
     """
@@ -84,17 +85,17 @@ def table_of(content: bytes, where: str, most: int = LARGEST_TABLES) -> pyarrow.
         with _limited_memory():
             footer = parquet.read_metadata(pyarrow.BufferReader(content))
             _refuse_large(footer, where, most)
-            schema = footer.schema.to_arrow_schema()
-            for field in schema:
+            columns = [footer.schema.column(number) for number in range(footer.num_columns)]
+            names = None if leaves is None else [column.path for column in columns if column.path in leaves]
+            for field in parquet.ParquetFile(pyarrow.BufferReader(content)).read_row_groups([], names).flatten().schema:
                 if not _is_plain(field.type):
                     raise InputError(f"{where}: column {field.name!r} is of type {field.type}: expected text or numbers")
-            columns = [footer.schema.column(number) for number in range(footer.num_columns)]
             of_text = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-            numbered = parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=of_text).read()
+            numbered = parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=of_text).read(names).flatten()
             size = sum(_size(chunk, where) for column in numbered.columns for chunk in column.chunks)
             if size > most:
                 raise InputError(f"{where} takes {size:,} bytes in memory: expected at most {most:,}")
-            table = parquet.ParquetFile(pyarrow.BufferReader(content)).read()
+            table = parquet.ParquetFile(pyarrow.BufferReader(content)).read(names).flatten()
             table.validate(full=True)
             return table
     except (OSError, MemoryError, pyarrow.ArrowException, UnicodeError) as error:

@@ -15,7 +15,12 @@ from pathlib import Path
 FIXTURES = Path(__file__).with_name("fixtures")
 WORDS = "cat dog mat park good bad green red blue one two three four runs sits".split()
 ROWS = {
-    "colour": [("grass is", "green", "red"), ("blood is", "red", "green"), ("coal is", "black", "white"), ("snow is", "white", "black")],
+    "colour": [
+        ("grass is", "green", "red"),
+        ("blood is", "red", "green"),
+        ("coal is", "black", "white"),
+        ("snow is", "white", "black"),
+    ],
     "animal": [("a cat", "meows", "barks"), ("a dog", "barks", "meows"), ("a cow", "moos", "sings")],
 }
 """Task -> text, right answer, wrong answer."""
@@ -29,7 +34,9 @@ def tokenizer():
     letters = {letter: number for number, letter in enumerate(["[PAD]", *map(chr, range(32, 127))])}
     made = Tokenizer(models.WordLevel(letters, unk_token="?"))
     made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    return PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", eos_token="[PAD]", bos_token="[PAD]", unk_token="?")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="[PAD]", eos_token="[PAD]", bos_token="[PAD]", unk_token="?"
+    )
 
 
 def decoders() -> None:
@@ -73,7 +80,9 @@ def lm_eval() -> None:
     for name in ROWS:
         Path("tasks", f"{name}.yaml").write_text(f"task: {name}\n{choose}{LM_EVAL.format(data=name)}")
     Path("tasks/words.yaml").write_text("group: words\ntask: [colour, animal]\naggregate_metric_list: [{metric: acc}]\n")
-    write = "task: write\noutput_type: generate_until\ndoc_to_target: '{{choices[answer]}}'\ngeneration_kwargs: {max_gen_toks: 4}\n"
+    write = (
+        "task: write\noutput_type: generate_until\ndoc_to_target: '{{choices[answer]}}'\ngeneration_kwargs: {max_gen_toks: 4}\n"
+    )
     write += "filter_list:\n- {name: strict, filter: [{function: take_first}]}\n- {name: first, filter: [{function: regex, "
     write += "regex_pattern: '(.)'}, {function: take_first}]}\nmetric_list: [{metric: exact_match}]\n"
     Path("tasks/write.yaml").write_text(write + LM_EVAL.format(data="animal"))
