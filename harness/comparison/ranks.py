@@ -31,9 +31,9 @@ class Place:
     """An arm among the others.
 
     `rank` is that of its mean, 1 of the best; `ranks` the simultaneous 95 % interval: above are at least the arms shown to be
-    better, below those shown to be worse (arXiv:1708.02729). `best`: the probability that no other arm is better; `half`: half
-    the 95 % interval of the mean, in its unit, of a ratio as a logarithm. Both leave out what replicates have in common, and
-    are None where no pair has an interval.
+    better, below those shown to be worse (arXiv:1708.02729). `best`: the probability that no other arm is better; `interval`:
+    that of the mean, of 95 %. Both leave out what all arms have in common, such as the luck of a seed, and are None where no
+    pair has an interval.
     """
 
     label: str
@@ -41,7 +41,7 @@ class Place:
     rank: int
     ranks: tuple[int, int]
     letters: str
-    half: float | None = None
+    interval: tuple[float, float] | None = None
     best: float | None = None
 
 
@@ -90,16 +90,17 @@ class Ranking:
         true = sign * (means + away)
         tops = true >= true.max(axis=1, keepdims=True) - least
         best, half = np.mean(tops / tops.sum(axis=1, keepdims=True), axis=0), np.quantile(np.abs(away), CONFIDENCE, axis=0)
+        middle, low, high = (np.exp(ends) if logs else ends for ends in (means, means - half, means + half))
         order = [int(place) for place in np.argsort(-sign * means, kind="stable")]
         letters = letters_of([self.labels[place] for place in order], self.better)
         return [
             Place(
                 label := self.labels[place],
-                float(np.exp(means[place]) if logs else means[place]),
+                float(middle[place]),
                 1 + int(np.sum(sign * (means - means[place]) > least)),
                 (1 + sum(label == worse for _, worse in self.better), count - sum(label == over for over, _ in self.better)),
                 letters[label],
-                float(half[place]) if is_known else None,
+                (float(low[place]), float(high[place])) if is_known else None,
                 float(best[place]) if is_known else None,
             )
             for place in order

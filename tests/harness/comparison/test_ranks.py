@@ -50,6 +50,7 @@ def test_places_say_the_rank_its_interval_and_the_letters(scored):
     assert first.best + second.best == pytest.approx(1, abs=1e-3)
     assert first.best > second.best > 0.1
     assert first.mean == pytest.approx(0.8205)
+    assert first.interval[0] < 0.82 < 0.821 < first.interval[1]
 
 
 @pytest.mark.parametrize("apart", [[], [("a", "d")], [("a", "c"), ("a", "d"), ("b", "d")], [("b", "c")], "all"])
@@ -79,6 +80,8 @@ def test_equal_arms_share_the_chance_and_a_shorter_time_is_the_better(make_run):
     places = rankings(compare("s", runs), loss)[0].places
     assert [(place.label, place.rank) for place in places] == [("a", 1), ("base", 2), ("b", 3)]
     assert places[0].best > 0.99
+    low, high = places[0].interval
+    assert low * high == pytest.approx(places[0].mean ** 2)  # of logarithms
 
 
 def test_draws_have_the_pooled_variance_of_arms_and_replicates_and_that_of_the_items():
@@ -126,7 +129,7 @@ def test_without_a_seed_in_common_there_are_ranks_of_means_and_no_more(make_run)
     runs = [make_run(arm, seed, {SCORE: score}) for arm, seed, score in (("base", 0, 0.8), ("a", 1, 0.9))]
     (ranking,) = rankings(compare("s", runs))
     assert ranking.changes == {}
-    assert [(place.rank, place.ranks, place.best, place.half) for place in ranking.places] == [
+    assert [(place.rank, place.ranks, place.best, place.interval) for place in ranking.places] == [
         (1, (1, 2), None, None),
         (2, (1, 2), None, None),
     ]
