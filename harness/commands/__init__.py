@@ -56,7 +56,7 @@ BUILT_IN = {
     "report judge": Command(
         "compare the arms in results of any tool: tables, lm-evaluation-harness, MTEB, Trainer and others",
         "harness.reports.options:Judge",
-        "harness.reports.judge:main",
+        "harness.reports.judging:main",
     ),
 }
 """Name -> command of this package."""

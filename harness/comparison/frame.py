@@ -182,10 +182,9 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
             f"{_place(first)} is {first['value']:g}, in a unit of {chosen[0]}: expected at most {1 / one:g}, or another unit="
         )
     largest = rows["value"].abs().groupby(rows["arm"], observed=True).max()
-    if chosen[0] == "percent" and rows["unit"].isna().any() and largest.max() > 1 >= largest.min() > 0:
+    if chosen == ["percent", HIGHER] and rows["unit"].isna().any() and largest.min() <= 1:
         raise InputError(
-            f"{metric} of {largest.idxmin()} is at most {largest.min():g}, of {largest.idxmax()} up to {largest.max():g}: "
-            "expected all in percent, not some as shares"
+            f"{metric} of {largest.idxmin()} is at most {largest.min():g} percent: expected percent of all, no shares"
         )
     return rows.assign(value=values, error=pd.to_numeric(rows["error"]) * one, unit=base, direction=chosen[1])
 
@@ -235,7 +234,7 @@ def runs(frame: Frame, study: str, started: int, independent: bool = False) -> t
         run_id = f"{study}: {name}"
         for row in score.itertuples():
             params["task.headline"] = HEADLINES.get(plain(row.metric), plain(row.metric))
-            values[HEADLINE] = row.value
+            values |= {HEADLINE: row.value, f"eval/{params['task.headline']}": row.value}
             items = frame.items.get((task, row.metric))
             if items and (arm, seed) in items.values:
                 errors[run_id] = Errors(MEAN, items.names, 1 - items.values[arm, seed])

@@ -37,6 +37,11 @@ RESULTS = tuple(name for name in metrics.METRICS if name not in CURVES and not n
 """Metrics whose last value is a result of the run."""
 
 
+def results_of(runs: Iterable[Run]) -> list[str]:
+    """Metrics that are results of these runs: all of this tool, and those of other tools that one of them has."""
+    return [*RESULTS, *dict.fromkeys(name for run in runs for name in run.metrics if name.startswith(metrics.OF_OTHERS))]
+
+
 @dataclass(frozen=True, eq=False)  # a row is compared, and hashed, as itself
 class Row:
     """The finished runs of one arm in one section, by replicate."""

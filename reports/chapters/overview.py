@@ -24,7 +24,8 @@ from harness.reports.writing.tables import size_text, verdict_text
 
 LEGEND = """\
 ▲ better, ▼ worse, ≈ the same within the margin, ~ not resolved, △ ▽ measured once, – no verdict. ± is the standard deviation
-over replicates, of latency over rounds of launches."""
+over replicates"""
+OF_ROUNDS = ", of latency over rounds of launches"
 WORD_OF = {
     Verdict.BETTER: "Shown to be better",
     Verdict.WORSE: "Shown to be worse",
@@ -90,7 +91,8 @@ def legible_overview(comparison: Comparison) -> list[Table | str]:
     if not findings.parts(comparison):
         return []
     table = overview(comparison)
-    notes = [LEGEND] if len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
+    legend = f"{LEGEND}{OF_ROUNDS * bool(comparison.sessions.runs)}."
+    notes = [legend] if len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
     notes += noted(table)
     return [table, *(["\n".join(notes)] if notes else [])]
 

@@ -58,10 +58,13 @@ def padded() -> Batch:
 
 
 def states_of(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-    """The last hidden states of a class of transformers."""
-    has_mask = "attention_mask" in inspect.signature(model.forward).parameters
+    """The last hidden states of a class of transformers, where there are windows with a first token that sees all."""
+    first = torch.zeros_like(batch.input_ids).index_fill(1, torch.tensor([0]), 1)
+    given = {"attention_mask": batch.attention_mask.long(), "global_attention_mask": first}
     with torch.no_grad():
-        return model(batch.input_ids, **({"attention_mask": batch.attention_mask.long()} if has_mask else {})).last_hidden_state
+        return model(
+            batch.input_ids, **{name: given[name] for name in given.keys() & inspect.signature(model.forward).parameters}
+        ).last_hidden_state
 
 
 def refuse_wrong_states(folder: Path, encoder: Foreign, expected: torch.Tensor) -> None:
