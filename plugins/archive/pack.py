@@ -23,6 +23,7 @@ from harness.plugins.archive.reader import (
     MANIFEST,
     PREDICTIONS,
     RUNS,
+    SWITCHES,
     TEXTS,
     ArchiveReader,
     Manifest,

@@ -71,7 +71,9 @@ class Manifest:
     @property
     def choices(self) -> dict[str, Any]:
         """Options of the report, as values; InputError for one that an archive may not state, such as a store to read."""
-        choices: dict[str, Any] = {"baseline": (), "along": (), "target": (), "where": None} | dict.fromkeys(SWITCHES.values(), False)
+        choices: dict[str, Any] = {"baseline": (), "along": (), "target": (), "where": None} | dict.fromkeys(
+            SWITCHES.values(), False
+        )
         for word in self.options:
             match word.partition("="):
                 case ("--baseline" | "--along" | "--target") as name, "=", value:

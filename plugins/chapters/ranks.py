@@ -7,14 +7,14 @@ from harness.comparison.ranks import Ranking
 from harness.document import Section
 from harness.plugins.pictures import plots
 from harness.reports.chapters import Added, pretraining
-from harness.reports.chapters.ranks import name_of, rank_text, rankings_of, ranks_section
+from harness.reports.chapters.ranks import letters_text, name_of, rank_text, rankings_of, ranks_section
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter
 
 CAPTIONS = {
-    "ranks.svg": "Means, the best first, with 95 % intervals of what is not common to all arms (not corrected). Arms that share a "
-    "letter cannot be told apart"
+    "ranks.svg": "Means with 95 % intervals (not corrected, and without the luck of a seed that all arms share), and ranks. "
+    "Arms without a letter in common can be told apart"
 }
 MOST_PANELS = 6
 UNNAMED = ("score", "share", "1")
@@ -37,14 +37,15 @@ def means(rankings: list[Ranking]) -> Figure | None:
         return None
     places = [ranking.places[: plots.MOST_ARMS] for ranking in rankings]
     names = [[*plots.short_names([place.label for place in shown]).values()] for shown in places]
-    figure, axes = plots.rows(names, wide=5.0 + max(map(plots.wider, names)), most=2)
+    figure, axes = plots.rows(names, wide=5.6 + max(map(plots.wider, names)), most=2)
     for panel, ranking, shown in zip(axes, rankings, places, strict=True):
         metric = metrics.get(ranking.metric)
         for row, place in enumerate(shown):
             panel.plot(place.interval or (), [row] * len(place.interval or ()), color="black", linewidth=1.2)
             words = [place.label, formats.value(place.mean, metric.unit), f"rank {rank_text(place)}"]
             panel.plot(place.mean, row, marker="o", color="black", markersize=4.5, label="\n".join(words))
-            panel.annotate(place.letters, (1.02, row), xycoords=panel.get_yaxis_transform(), va="center", annotation_clip=False)
+            beside = f"{rank_text(place)}  {letters_text(place)}"
+            panel.annotate(beside, (1.02, row), xycoords=panel.get_yaxis_transform(), va="center", annotation_clip=False)
         unit = "" if metric.unit in UNNAMED else metric.unit
         panel.set(title=name_of(ranking), xlabel=plots.with_unit(metric.title, unit))
     return figure

@@ -1,21 +1,24 @@
 """All pairs of arms: ranks with their intervals, groups that cannot be told apart, and how likely each arm is the best."""
 
+from string import ascii_letters
+
 from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import Design
-from harness.comparison.ranks import Place, Ranking, rankings
+from harness.comparison.ranks import MOST_LETTERS, Place, Ranking, rankings
 from harness.comparison.section import HEADLINE
 from harness.document import DASH, Block, Cell, Section
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import escape, listed
 
-INTRO = """\
+INTRO = f"""\
 Every arm is compared with every other one, paired as with the baseline; p and intervals are corrected for all pairs of a table
-(Holm). Arms that share a letter cannot be told apart. *rank* is that of the mean, with a 95 % interval that is simultaneous for
-all arms of a table: the arms shown to be better are above, those shown to be worse below. *best* is the probability that no other
-arm is better, by Student's t of the scatter of all arms and the sampling error of the items; it is not corrected, and no
-verdict."""
-OF_TASKS = "The tasks count as a sample of others: they repeat, not the seeds, whose scatter and that of the items they hold."
+(Holm). Arms without a letter in common can be told apart; arms with one cannot, or, where that would take an arm more than
+{MOST_LETTERS} letters, are neighbours of arms that cannot. *rank* is that of the mean, with a 95 % interval that is
+simultaneous for all arms of a table: above are the arms shown to be better, below those shown to be worse. *best* is the
+probability that no other arm is better, by Student's t of the scatter of all arms and the sampling error of the items; it is
+not corrected, and no verdict."""
+OF_TASKS = "Tasks count as a sample of other tasks: they are what repeats, and their scatter includes that of seeds and items."
 
 
 def ranks_section(comparison: Comparison, random_tasks: bool = False) -> Section:
@@ -33,7 +36,7 @@ def ranks_section(comparison: Comparison, random_tasks: bool = False) -> Section
                 escape(place.label),
                 formats.cell(place.mean, metric.unit),
                 Cell(rank_text(place), place.rank),
-                place.letters,
+                letters_text(place),
                 DASH if place.best is None else Cell(formats.chance(place.best), place.best),
             ]
             for place in ranking.places
@@ -61,6 +64,12 @@ def rankings_of(comparison: Comparison, random_tasks: bool) -> list[Ranking]:
 def rank_text(place: Place) -> str:
     """`2 [1, 3]`."""
     return f"{place.rank} [{place.ranks[0]}, {place.ranks[1]}]"
+
+
+def letters_text(place: Place) -> str:
+    """`a–e` where there are more than three in a row."""
+    in_a_row = len(place.letters) > 3 and place.letters in ascii_letters
+    return f"{place.letters[0]}–{place.letters[-1]}" if in_a_row else place.letters
 
 
 def name_of(ranking: Ranking) -> str:
