@@ -38,10 +38,10 @@ class Runs(Store):
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs:
-    """Whether all pairs of arms are compared, and how."""
+    """Whether all pairs of arms are compared, and by what."""
 
-    all_pairs: bool = key(False, "compares all pairs of arms, not only those with the baseline: ranks, groups, the best")
-    random_tasks: bool = key(False, "all pairs over tasks that are a sample of others: tasks repeat, in place of seeds")
+    all_pairs: bool = key(False, "compares all pairs of arms: ranks with intervals, groups, and how likely each is the best")
+    random_tasks: bool = key(False, "all pairs by tasks, as a sample of others: tasks repeat, in place of seeds")
 
 
 @dataclass(frozen=True, kw_only=True)

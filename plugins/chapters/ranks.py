@@ -23,11 +23,12 @@ UNNAMED = ("score", "share", "1")
 
 def chapter(study: Study) -> Chapter:
     """Empty where it was not asked for, and where no two arms have a score."""
-    if not study.options.all_pairs:
+    comparison, by_task = study.comparison, study.options.random_tasks
+    if not (study.options.all_pairs or by_task):
         return Chapter()
-    section = ranks_section(study.comparison, study.options.random_tasks)
-    files = plots.drawn({"ranks.svg": (means, rankings_of(study.comparison, study.options.random_tasks)[:MOST_PANELS])})
-    blocks = [*section.blocks[:1], *plots.pictured(CAPTIONS, files), *section.blocks[1:]]
+    section = ranks_section(comparison, by_task)
+    files = plots.drawn({"ranks.svg": (means, rankings_of(comparison, by_task)[:MOST_PANELS])})
+    blocks = [*plots.pictured(CAPTIONS, files), *section.blocks]
     return Chapter([Section(section.title, blocks)] if blocks else [], files)
 
 

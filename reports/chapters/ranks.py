@@ -28,7 +28,7 @@ def ranks_section(comparison: Comparison, random_tasks: bool = False) -> Section
     """
     found = rankings_of(comparison, random_tasks)
     several = len({ranking.metric for ranking in found}) > 1
-    parts: list[Block] = [INTRO, *([OF_TASKS] if random_tasks else [])] if found else []
+    parts: list[Block] = [OF_TASKS] if found and random_tasks else []
     for ranking in found:
         metric, count = metrics.get(ranking.metric), len(ranking.labels)
         rows = [
@@ -50,7 +50,7 @@ def ranks_section(comparison: Comparison, random_tasks: bool = False) -> Section
         if missing := [label for label in comparison.labels if label not in ranking.labels]:
             blocks.append(f"Without a value there: {listed(missing)}.")
         parts.append(Section(escape(f"{metric.title}: {name_of(ranking)}" if several else name_of(ranking)), blocks))
-    return Section("All pairs and ranks", parts)
+    return Section("All pairs and ranks", [*parts, INTRO] if parts else [])
 
 
 def rankings_of(comparison: Comparison, random_tasks: bool) -> list[Ranking]:
