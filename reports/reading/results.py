@@ -10,8 +10,9 @@ from harness import extensions
 from harness.comparison import frame
 from harness.comparison.frame import COLUMNS, Frame
 from harness.comparison.runs import Run
-from harness.errors import InputError, unknown
+from harness.errors import InputError, on_one_line, unknown
 from harness.reports.reading.store import Packed, Reader
+from harness.reports.reading.untrusted import limited_memory
 
 GROUP = "harness.results"
 
@@ -40,6 +41,17 @@ class Results:
     tool: str
     read: Callable[[Path, Asked], pd.DataFrame | None]
 
+    def rows(self, path: Path, asked: Asked) -> pd.DataFrame | None:
+        """As `read`; InputError for whatever that raises, in limited memory: the content of files of others may be anything."""
+        try:
+            with limited_memory():
+                return self.read(path, asked)
+        except InputError:
+            raise
+        except Exception as error:
+            kind = f"{type(error).__name__}: {on_one_line(str(error), 200)}"
+            raise InputError(f"{on_one_line(str(path))!r} cannot be read as results of {self.tool} ({kind})") from error
+
 
 def read(paths: Sequence[Path], asked: Asked) -> Frame:
     """The frame of these files and folders; InputError where no tool that is known wrote one."""
@@ -48,7 +60,7 @@ def read(paths: Sequence[Path], asked: Asked) -> Frame:
     for path in paths:
         if not path.exists():
             raise InputError(f"{str(path)!r} does not exist: expected a file or folder of results")
-        found = (rows for tool in tools if (rows := tool.read(path, asked)) is not None)
+        found = (rows for tool in tools if (rows := tool.rows(path, asked)) is not None)
         if (rows := next(found, None)) is None:
             raise InputError(f"{str(path)!r} is of no known tool: expected {', '.join(tool.tool for tool in tools)}")
         parts.append(rows)
