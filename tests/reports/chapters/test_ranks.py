@@ -28,7 +28,8 @@ def test_lower_is_better_and_tasks_repeat_where_each_arm_has_one_number(losses):
         ["base", "2.01", "3", "[3,", "3]", "b"],
     ]
     assert "2 of 3 pairs can be told apart." in verdicts.text
-    assert "## All pairs and ranks" in verdicts.files("md")["results"]["report.md"].decode()
+    (files,) = verdicts.files("md").values()
+    assert b"## All pairs and ranks" in files["report.md"]
     assert "All pairs" not in reports.judge(losses).text
 
 
