@@ -36,9 +36,9 @@ def imported(where: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"{where} cannot be imported ({error}): mend or uninstall the package that adds the command"
-        ) from error
+        ours = module.startswith("harness.") and isinstance(error, ModuleNotFoundError)
+        cure = "pip install 'encoder-variant-harness[run]'" if ours else "mend or uninstall the package that adds the command"
+        raise InputError(f"{where} cannot be imported ({error}): {cure}") from error
 
 
 BUILT_IN = {

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
-from tokenizers import Tokenizer
 
 from harness import paths
 from harness.comparison import items
@@ -69,6 +66,10 @@ def texts(run: Run, output: Output, items: int) -> Texts | None:
         if table is None or len(table) != items:
             return None
         return Texts(table["tokens"].to_numpy(), table["text"].to_pylist().__getitem__)
+    from safetensors import SafetensorError  # what wrote the cache has these packages, what reads results of others may not
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
     folder = folders.folder_of(run, output)
     key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
     if folder is None or key is None:
