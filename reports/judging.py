@@ -11,15 +11,16 @@ from harness.comparison import frame, overall
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.section import HEADLINE, RESULTS, results_of
-from harness.document import first_screen
+from harness.document import first_screen, in_terminal
 from harness.errors import InputError, unknown
 from harness.reports import render, report
 from harness.reports.chapters import overview
+from harness.reports.chapters.ranks import ranks_section
 from harness.reports.options import Judge
 from harness.reports.read import compare_with_first
 from harness.reports.reading import results
-from harness.reports.reading.results import Asked, ResultsReader
-from harness.reports.reading.study import Study
+from harness.reports.reading.results import ResultsReader
+from harness.reports.reading.study import Options, Study
 from harness.reports.writing.tables import COLUMNS, Line, spread_and_change
 from harness.terminal import wrapped
 
@@ -30,6 +31,7 @@ class Verdicts:
 
     reader: ResultsReader
     comparisons: tuple[Comparison, ...]  # one a score
+    options: Options
 
     @property
     def table(self) -> pd.DataFrame:
@@ -44,7 +46,10 @@ class Verdicts:
 
     def _text(self, comparison: Comparison) -> str:
         notes = "\n".join(wrapped(note) for note in [comparison.study, *self.reader.output.notes[comparison.study]])
-        return f"{notes}\n\n{first_screen(overview.screen(comparison))}"
+        shown = [notes, first_screen(overview.screen(comparison))]
+        if self.options.all_pairs or self.options.random_tasks:
+            shown += in_terminal(ranks_section(comparison, self.options.random_tasks))
+        return "\n\n".join(filter(None, shown))
 
     def __str__(self) -> str:
         return self.text
@@ -52,7 +57,7 @@ class Verdicts:
     def files(self, formats: str = render.DEFAULT) -> dict[str, dict[str, bytes]]:
         """The name of a score -> its report, by the names of its files."""
         return {
-            self.reader.scores[one.study]: render.render(Study(one, output=self.reader.output), formats)
+            self.reader.scores[one.study]: render.render(Study(one, options=self.options, output=self.reader.output), formats)
             for one in self.comparisons
         }
 
@@ -70,19 +75,27 @@ def _lines(comparison: Comparison, score: str) -> Iterator[Line]:
                 yield line | spread_and_change(spread, over.change(label, name))
 
 
-def verdicts(reader: ResultsReader, baselines: Sequence[str]) -> Verdicts:
+def verdicts(reader: ResultsReader, baselines: Sequence[str], options: Options | None = None) -> Verdicts:
     """Of all scores; InputError where one lacks the baseline."""
     each = (compare_with_first(study, reader.runs(study), reader.output, baselines) for study in reader.studies())
-    return Verdicts(reader, tuple(each))
+    return Verdicts(reader, tuple(each), options or Options())
 
 
-def judge(rows: pd.DataFrame, baseline: str | None = None, unpaired: bool = False, **said: str) -> Verdicts:
+def judge(
+    rows: pd.DataFrame,
+    baseline: str | None = None,
+    unpaired: bool = False,
+    all_pairs: bool = False,
+    random_tasks: bool = False,
+    **said: str,
+) -> Verdicts:
     """See `reports.judge`."""
     if unknown_names := said.keys() - {*frame.COLUMNS}:
         raise unknown("column", min(unknown_names), frame.COLUMNS, "")
     rows = rows.assign(**{name: value for name, value in said.items() if name not in rows})
     found = frame.checked(rows, said.get("unit"), said.get("direction"))
-    return verdicts(ResultsReader(found, "results", independent=unpaired), [baseline] if baseline else [])
+    options = Options(all_pairs=all_pairs, random_tasks=random_tasks)
+    return verdicts(ResultsReader(found, "results", independent=unpaired), [baseline] if baseline else [], options)
 
 
 def main(options: Judge) -> int:
@@ -90,13 +103,13 @@ def main(options: Judge) -> int:
     render.formats(options.format)
     if not options.paths:
         raise InputError("judge needs files or folders of results: expected PATH")
-    if wrong := [text for text in options.columns if not all(text.partition("="))]:
-        raise InputError(f"columns={wrong[0]!r}: expected NAME=COLUMN, such as arm=model")
-    asked = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
-    found = results.read(options.paths, Asked(dict(text.partition("=")[::2] for text in options.columns), **asked))
+    said = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
+    asked = results.asked_of(options.columns, **said)
+    found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
     name = " + ".join(path.resolve().name for path in options.paths)
     newest = max(int(path.stat().st_mtime * 1000) for path in options.paths)
-    judged = verdicts(ResultsReader(found, name, newest, options.unpaired), options.baseline)
+    asked_of_study = Options(all_pairs=options.all_pairs, random_tasks=options.random_tasks)
+    judged = verdicts(ResultsReader(found, name, newest, options.unpaired), options.baseline, asked_of_study)
     print(judged.text)
     if options.to:
         reports = judged.files(options.format)

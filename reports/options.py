@@ -37,7 +37,15 @@ class Runs(Store):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared(Runs):
+class Pairs:
+    """Whether all pairs of arms are compared, and by what."""
+
+    all_pairs: bool = key(False, "compares all pairs of arms: ranks with intervals, groups, and how likely each is the best")
+    random_tasks: bool = key(False, "all pairs by tasks, as a sample of others: tasks repeat, in place of seeds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared(Runs, Pairs):
     """What a report compares."""
 
     baseline: tuple[str, ...] = key(
@@ -62,7 +70,7 @@ class Report(Compared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge:
+class Judge(Pairs):
     """Compares the arms in results of any tool.
 
     Files and folders are read by what wrote them: tables (CSV, JSON lines, Parquet), lm-evaluation-harness, MTEB, Trainer and

@@ -2,12 +2,12 @@
 
 The change of a pair is that of an arm against the baseline (`section.change_over`), with the same verdicts, and all pairs of a
 table are one family (Holm). At most one table of equal arms in twenty holds a difference, and whatever follows from pairs holds
-together: arms with a letter in common cannot be told apart, and the intervals of ranks are simultaneous.
+together: arms without a letter in common are told apart, and the intervals of ranks are simultaneous.
 """
 
 import functools
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -23,6 +23,8 @@ from harness.metrics import Direction
 
 DRAWS = 20_000
 """Draws of the means of all arms: the shares in which each is the best have errors of at most 0.4 %."""
+MOST_LETTERS = 6
+"""Letters of an arm that are read. Where scatters differ much an arm would have more: then groups are of neighbours."""
 Pair = tuple[str, str]
 
 
@@ -31,9 +33,9 @@ class Place:
     """An arm among the others.
 
     `rank` is that of its mean, 1 of the best; `ranks` the simultaneous 95 % interval: above are at least the arms shown to be
-    better, below those shown to be worse (arXiv:1708.02729). `best`: the probability that no other arm is better; `half`: half
-    the 95 % interval of the mean, in its unit, of a ratio as a logarithm. Both leave out what replicates have in common, and
-    are None where no pair has an interval.
+    better, below those shown to be worse (arXiv:1708.02729). `best`: the probability that no other arm is better; `interval`:
+    that of the mean, of 95 %. Both leave out what all arms have in common, such as the luck of a seed, and are None where no
+    pair has an interval.
     """
 
     label: str
@@ -41,7 +43,7 @@ class Place:
     rank: int
     ranks: tuple[int, int]
     letters: str
-    half: float | None = None
+    interval: tuple[float, float] | None = None
     best: float | None = None
 
 
@@ -90,16 +92,20 @@ class Ranking:
         true = sign * (means + away)
         tops = true >= true.max(axis=1, keepdims=True) - least
         best, half = np.mean(tops / tops.sum(axis=1, keepdims=True), axis=0), np.quantile(np.abs(away), CONFIDENCE, axis=0)
+        middle, low, high = (np.exp(ends) if logs else ends for ends in (means, means - half, means + half))
         order = [int(place) for place in np.argsort(-sign * means, kind="stable")]
-        letters = letters_of([self.labels[place] for place in order], self.better)
+        sorted_labels = [self.labels[place] for place in order]
+        letters = lettered(sorted_labels, groups_of(sorted_labels, sorted(self.better)) or [])
+        if not 0 < max(map(len, letters.values())) <= MOST_LETTERS:
+            letters = lettered(sorted_labels, runs_of(sorted_labels, self.better))
         return [
             Place(
                 label := self.labels[place],
-                float(np.exp(means[place]) if logs else means[place]),
+                float(middle[place]),
                 1 + int(np.sum(sign * (means - means[place]) > least)),
                 (1 + sum(label == worse for _, worse in self.better), count - sum(label == over for over, _ in self.better)),
                 letters[label],
-                float(half[place]) if is_known else None,
+                (float(low[place]), float(high[place])) if is_known else None,
                 float(best[place]) if is_known else None,
             )
             for place in order
@@ -121,11 +127,10 @@ def rankings(comparison: Comparison, metric: str = HEADLINE, design: Design | No
     return [one for one in rankings if len(one.sections) > 1 or one.design is not Design.TASKS]
 
 
-def letters_of(labels: Sequence[str], apart: Iterable[Pair]) -> dict[str, str]:
-    """Label -> its letters: two labels have one in common unless they are apart.
+def groups_of(labels: Sequence[str], apart: Iterable[Pair]) -> list[frozenset[str]] | None:
+    """Largest groups of labels of which no two are apart; None for more than there are labels.
 
-    By insertion and absorption (Piepho, Journal of Computational and Graphical Statistics 13, 2004). The first label has an a;
-    after z come A to Z, then .a and so on.
+    By insertion and absorption (Piepho, Journal of Computational and Graphical Statistics 13, 2004).
     """
     groups = [frozenset(labels)]
     for pair in apart:
@@ -133,10 +138,28 @@ def letters_of(labels: Sequence[str], apart: Iterable[Pair]) -> dict[str, str]:
         parts = [group - {label} for group in whole for label in pair]
         groups = [*dict.fromkeys([group for group in groups if group not in whole] + parts)]
         groups = [group for group in groups if not any(group < other for other in groups)]
-    groups.sort(key=lambda group: [label not in group for label in labels])
-    rounds, signs = 1 + len(groups) // len(string.ascii_letters), string.ascii_letters
+        if len(groups) > len(labels):
+            return None
+    return groups
+
+
+def runs_of(labels: Sequence[str], apart: Container[Pair]) -> list[frozenset[str]]:
+    """Groups of neighbours: who stands between two labels that are not apart, in whichever order, belongs to their group."""
+    groups, end = [], 0
+    for start, label in enumerate(labels):
+        far = max(place for place, other in enumerate(labels, 1) if (label, other) not in apart)
+        if far > end:
+            groups.append(frozenset(labels[start:far]))
+        end = max(end, far)
+    return groups
+
+
+def lettered(labels: Sequence[str], groups: Iterable[frozenset[str]]) -> dict[str, str]:
+    """Label -> the letters of its groups, a for those with the first label; after z come A to Z, then .a and so on."""
+    ordered = sorted(groups, key=lambda group: [label not in group for label in labels])
+    rounds, signs = 1 + len(ordered) // len(string.ascii_letters), string.ascii_letters
     names = [dots * "." + sign for dots in range(rounds) for sign in signs]
-    return {label: "".join(name for name, group in zip(names, groups, strict=False) if label in group) for label in labels}
+    return {label: "".join(name for name, group in zip(names, ordered, strict=False) if label in group) for label in labels}
 
 
 def drawn(values: Sequence[Numbers], items: Numbers, paired: bool = True) -> Numbers:

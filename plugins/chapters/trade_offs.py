@@ -154,14 +154,9 @@ def table(scores: dict[str, float], fronts: list[Front]) -> Table:
         cells = [formats.cell(score, "score")]
         for place in (front.places[label] for front in fronts):
             where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
-            cells.append(Cell(where, change="" if place.probability is None else percent(place.probability)))
+            cells.append(Cell(where, change="" if place.probability is None else formats.chance(place.probability)))
         rows.append([escape(label), *cells])
     return formats.table(["arm", "score", *(metrics.get(front.cost).title for front in fronts)], rows)
-
-
-def percent(share: float) -> str:
-    """A share of the draws in percent; what never or always came is not called certain."""
-    return "< 1 %" if share < 0.005 else "> 99 %" if share > 0.995 else f"{100 * share:.0f} %"
 
 
 CHAPTER = Added(chapter, before=pretraining.tasks, order=4)

@@ -10,7 +10,7 @@ from scipy import stats
 from harness.comparison import paired
 from harness.comparison.compare import compare
 from harness.comparison.paired import Design
-from harness.comparison.ranks import Ranking, drawn, letters_of, rankings
+from harness.comparison.ranks import Ranking, drawn, groups_of, lettered, rankings, runs_of
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.store import Packed
 
@@ -50,22 +50,34 @@ def test_places_say_the_rank_its_interval_and_the_letters(scored):
     assert first.best + second.best == pytest.approx(1, abs=1e-3)
     assert first.best > second.best > 0.1
     assert first.mean == pytest.approx(0.8205)
+    assert first.interval[0] < 0.82 < 0.821 < first.interval[1]
 
 
 @pytest.mark.parametrize("apart", [[], [("a", "d")], [("a", "c"), ("a", "d"), ("b", "d")], [("b", "c")], "all"])
 def test_two_labels_share_a_letter_unless_they_are_apart(apart):
     labels = "abcdefgh"
     apart = list(combinations(labels, 2)) if apart == "all" else apart
-    letters = letters_of(labels, [pair[::-1] for pair in apart])
+    letters = lettered(labels, groups_of(labels, [pair[::-1] for pair in apart]))
     for pair in combinations(labels, 2):
         assert bool({*letters[pair[0]]} & {*letters[pair[1]]}) == (pair not in apart)
     assert letters["a"].startswith("a")
     assert len({*"".join(letters.values())}) <= (8 if len(apart) > 3 else 1 + len(apart))  # as few as it takes
 
 
+def test_labels_that_would_have_many_letters_share_those_of_the_neighbours_they_stand_between():
+    """Each of ten labels can be told apart from that of the next pair alone, which takes 2^5 groups."""
+    labels = "abcdefghij"
+    apart = [(labels[place], labels[place + 1]) for place in range(0, 10, 2)]
+    assert groups_of(labels, apart) is None
+    assert runs_of(labels, apart) == [{*labels}]
+    far = [pair for pair in combinations(labels, 2) if ord(pair[1]) - ord(pair[0]) > 3]
+    assert runs_of(labels, {*far, ("a", "b")}) == [{*labels[start : start + 4]} for start in range(7)]
+    assert lettered(labels, runs_of(labels, far))["d"] == "abcd"
+
+
 def test_sixty_groups_have_sixty_names():
     labels = [str(number) for number in range(60)]
-    letters = letters_of(labels, combinations(labels, 2))
+    letters = lettered(labels, groups_of(labels, combinations(labels, 2)))
     assert len({*letters.values()}) == 60
     assert (letters["51"], letters["52"]) == ("Z", ".a")
 
@@ -79,6 +91,8 @@ def test_equal_arms_share_the_chance_and_a_shorter_time_is_the_better(make_run):
     places = rankings(compare("s", runs), loss)[0].places
     assert [(place.label, place.rank) for place in places] == [("a", 1), ("base", 2), ("b", 3)]
     assert places[0].best > 0.99
+    low, high = places[0].interval
+    assert low * high == pytest.approx(places[0].mean ** 2)  # of logarithms
 
 
 def test_draws_have_the_pooled_variance_of_arms_and_replicates_and_that_of_the_items():
@@ -126,7 +140,7 @@ def test_without_a_seed_in_common_there_are_ranks_of_means_and_no_more(make_run)
     runs = [make_run(arm, seed, {SCORE: score}) for arm, seed, score in (("base", 0, 0.8), ("a", 1, 0.9))]
     (ranking,) = rankings(compare("s", runs))
     assert ranking.changes == {}
-    assert [(place.rank, place.ranks, place.best, place.half) for place in ranking.places] == [
+    assert [(place.rank, place.ranks, place.best, place.interval) for place in ranking.places] == [
         (1, (1, 2), None, None),
         (2, (1, 2), None, None),
     ]
