@@ -16,7 +16,9 @@ from harness.plugins.results import folders
 from harness.reports.reading.results import Asked, Results
 
 TOOL = "the BabyLM evaluation"
-PLACES = r".*/(?P<arm>[^/]+)/(?P<revision>[^/]+)/(zero_shot/.+|finetune)/(?P<task>[^/]+)/(best_temperature_report|results)\.txt"
+PLACES = (
+    r"(.*/(?P<arm>[^/]+)/(?P<revision>[^/]+))/(zero_shot/.+|finetune)/(?P<task>[^/]+)/(best_temperature_report|results)\.txt"
+)
 ROUNDING = 0.01
 """By which a mean of numbers with two places differs from the mean with two places."""
 
@@ -39,7 +41,7 @@ def _of_report(file: Path) -> pd.DataFrame:
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """The rows of all reports at or below the path; of a model with several revisions each is an arm."""
-    return folders.rows(path, TOOL, PLACES, r"TEMPERATURE: |(accuracy|f1|mcc): ", _of_report)
+    return folders.rows(path, asked, TOOL, PLACES, r"TEMPERATURE: |(accuracy|f1|mcc): ", _of_report)
 
 
 BABYLM = Results(TOOL, read)

@@ -15,7 +15,7 @@ from harness.plugins.results import folders
 from harness.reports.reading.results import Asked, Results
 
 TOOL = "EncodEval"
-PLACES = r".*/(?P<arm>[^/]+)/(SC|SR|TC|IR|QA)/(?P<task>[^/]+)/((?P<settings>.*?)(_?(sd|seed)(?P<seed>\d+))?/)?results\.json"
+PLACES = r"(.*/(?P<arm>[^/]+))/(SC|SR|TC|IR|QA)/(?P<task>[^/]+)/((?P<settings>.*?)(_?(sd|seed)(?P<seed>\d+))?/)?results\.json"
 CELL = ["arm", "task", "settings"]
 LABELS = ("prediction", "label", "labels")
 """Lists of items that are no scores."""
@@ -37,7 +37,7 @@ def _of_run(file: Path) -> pd.DataFrame:
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """The rows of all runs at or below the path."""
-    rows = folders.rows(path, TOOL, PLACES, r'\s*\{\s*"(validation|test)"', _of_run)
+    rows = folders.rows(path, asked, TOOL, PLACES, r'\s*\{\s*"(validation|test)"', _of_run)
     if rows is not None:
         rows["settings"] = rows["settings"].fillna("")
         best = rows.groupby(CELL)["validation"].mean().groupby(CELL[:2]).idxmax()

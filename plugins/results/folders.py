@@ -8,7 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from harness import paths
-from harness.errors import InputError, on_one_line, some_of
+from harness.errors import some_of
+from harness.plugins.results.columns import stated
+from harness.reports.reading.results import Asked
 
 BEGINNING = 1 << 10
 """Bytes by which a file is told from that of another tool."""
@@ -17,8 +19,6 @@ DATE = r"(?P<date>\d{4}-\d\d-\d\dT[\d.-]*\d)"
 RUN = ["arm", "task", "seed"]
 NAMED = 3
 """Names of one list in a line."""
-WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
-"""What reading raises where a file lacks something, or has it of another kind."""
 
 
 def found(path: Path, places: str, begins: str = "") -> list[tuple[Path, re.Match[str]]]:
@@ -35,21 +35,18 @@ def found(path: Path, places: str, begins: str = "") -> list[tuple[Path, re.Matc
     return named
 
 
-def rows(path: Path, tool: str, places: str, begins: str, of_file: Callable[[Path], pd.DataFrame]) -> pd.DataFrame | None:
-    """The rows of each file that is `found`, with columns for the groups of `places`; None without a file.
+def rows(
+    path: Path, asked: Asked, tool: str, places: str, begins: str, of_file: Callable[[Path], pd.DataFrame]
+) -> pd.DataFrame | None:
+    """The rows of each file that is `found`, with columns for named groups of `places`, and for what flags say of the folder
+    that is its first group; None without a file.
 
     With a group `revision`, an arm of several is an arm for each. With a group `date`, of an arm on a task with a seed the
-    newest rows count, which a line on stderr says. InputError for a file in which something is missing or of another kind.
+    newest rows count, which a line on stderr says.
     """
-    parts = []
-    for file, match in found(path, places, begins):
-        try:
-            parts.append(of_file(file).assign(**match.groupdict()))
-        except InputError:
-            raise
-        except WRONG as error:
-            reason = on_one_line(f"{type(error).__name__}: {error}", 100)
-            raise InputError(f"{on_one_line(str(file))!r} ({reason}): expected what {tool} writes") from error
+    parts = [
+        of_file(file).assign(**match.groupdict() | stated(Path(match[1]), asked)) for file, match in found(path, places, begins)
+    ]
     if not parts:
         return None
     every = pd.concat(parts, ignore_index=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from harness import paths
-from harness.errors import on_one_line
 from harness.plugins.results import folders
 from harness.reports.reading.results import Asked, Results
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
@@ -27,9 +26,10 @@ def _of_run(file: Path) -> pd.DataFrame:
         rows.append(pd.DataFrame(whole | {"error": [values.get(f"{name}_stderr") for name in scores], "task": task}))
         details = paths.named(Path(folder, "details", model, date), f"details_{task}_{date}.parquet")
         if details.is_file() and not details.is_symlink():
-            names = {f"metric.{name}": name for name in scores} | {"doc.id": "item"}
-            table = table_of(paths.read(details, LARGEST_TABLES), on_one_line(str(details)), leaves=names)
-            rows.append(table.to_pandas().rename(columns=names).melt("item", var_name="metric").assign(task=task))
+            names = {"doc.id": "item"} | {f"metric.{name}": name for name in scores}
+            table = table_of(paths.read(details, LARGEST_TABLES), str(details), columns=[*names]).flatten().to_pandas()
+            numbers = table.rename(columns=names).set_index("item").select_dtypes(["number", "bool"])
+            rows.append(numbers.melt(var_name="metric", ignore_index=False).reset_index().assign(task=task))
     general = output["config_general"]
     seed = general["model_config"].get("generation_parameters", {}).get("seed")
     return pd.concat(rows).assign(arm=general["model_name"], seed=seed)
@@ -37,7 +37,7 @@ def _of_run(file: Path) -> pd.DataFrame:
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """The rows of all runs at or below the path."""
-    return folders.rows(path, TOOL, rf".*/results_{folders.DATE}\.json", r'\s*\{\s*"config_general"', _of_run)
+    return folders.rows(path, asked, TOOL, rf"(.*)/results_{folders.DATE}\.json", r'\s*\{\s*"config_general"', _of_run)
 
 
 LIGHTEVAL = Results(TOOL, read)

@@ -50,7 +50,7 @@ def _read(samples: Path) -> Iterator[dict[str, Any]]:
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """The rows of all runs at or below the path."""
-    return folders.rows(path, TOOL, rf".*/[^/]+_{folders.DATE}\.json", r'\s*\{\s*"results"', _of_run)
+    return folders.rows(path, asked, TOOL, rf"(.*)/[^/]+_{folders.DATE}\.json", r'\s*\{\s*"results"', _of_run)
 
 
 LM_EVAL = Results(TOOL, read)

@@ -13,7 +13,7 @@ from harness.plugins.results import folders
 from harness.reports.reading.results import Asked, Results
 
 TOOL = "MTEB"
-PLACES = r".*/(?P<arm>(?!experiments/)[^/]+)/(?P<revision>[^/]+(/experiments/[^/]+)?)/[^/]+\.json"
+PLACES = r"(.*/(?P<arm>(?!experiments/)[^/]+)/(?P<revision>[^/]+(/experiments/[^/]+)?))/[^/]+\.json"
 
 
 def _of_task(metric: str, file: Path) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def _of_task(metric: str, file: Path) -> pd.DataFrame:
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """A row for each subset of a task; of a model with several revisions each is an arm."""
     of_task = partial(_of_task, asked.metric or "main_score")
-    rows = folders.rows(path, TOOL, PLACES, r'\s*\{\s*"dataset_revision"', of_task)
+    rows = folders.rows(path, asked, TOOL, PLACES, r'\s*\{\s*"dataset_revision"', of_task)
     return None if rows is None else rows.assign(arm=rows["arm"].str.replace("__", "/"))
 
 

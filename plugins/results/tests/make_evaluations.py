@@ -1,4 +1,4 @@
-"""Makes the fixtures of evaluation tools, by these tools: `PYTHON plugins/results/tests/make_evaluations.py TOOL`, one of TOOLS.
+"""Lets evaluation tools write their fixtures: `PYTHON plugins/results/tests/make_evaluations.py TOOL`, one of TOOLS.
 
 PYTHON has the tool: lm-eval 0.4.13, mteb 2.26.24, or lighteval 0.13.0 with xxhash<4; torch 2.13.0, transformers 5.23.0.
 What names the machine is taken out of the files.
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 FIXTURES = Path(__file__).with_name("fixtures")
-WORDS = "cat dog mat park good bad green red blue one two three four runs sits".split()
+WORDS = ["cat", "dog", "park", "good", "bad", "green", "red", "blue", "one", "two", "three", "four", "runs", "sits"]
 ROWS = {
     "colour": [
         ("grass is", "green", "red"),
@@ -60,7 +60,8 @@ def command(module: str, *words: str) -> None:
     try:
         runpy.run_module(module, run_name="__main__")
     except SystemExit as end:
-        assert not end.code, end.code
+        if end.code:
+            raise
 
 
 LM_EVAL = """
@@ -76,7 +77,8 @@ metadata: {{version: 1.0}}
 def lm_eval() -> None:
     decoders()
     Path("tasks").mkdir()
-    choose = "output_type: multiple_choice\ndoc_to_target: '{{answer}}'\ndoc_to_choice: '{{choices}}'\nmetric_list: [{metric: acc}]\n"
+    choose = "output_type: multiple_choice\ndoc_to_target: '{{answer}}'\ndoc_to_choice: '{{choices}}'\n"
+    choose += "metric_list: [{metric: acc}]\n"
     for name in ROWS:
         Path("tasks", f"{name}.yaml").write_text(f"task: {name}\n{choose}{LM_EVAL.format(data=name)}")
     Path("tasks/words.yaml").write_text("group: words\ntask: [colour, animal]\naggregate_metric_list: [{metric: acc}]\n")
@@ -122,14 +124,15 @@ def mteb() -> None:
             rows = Dataset.from_dict({"text": texts, "label": [int("red" in text) for text in texts]})
             self.dataset, self.data_loaded = DatasetDict(train=rows, test=rows), True
 
+    languages = {"eng": ["eng-Latn"], "fra": ["fra-Latn"]}
+
     class Pairs(AbsTaskSTS):
-        languages = {"eng": ["eng-Latn"], "fra": ["fra-Latn"]}
         metadata = TaskMetadata(**about, type="STS", name="Pairs", main_score="cosine_spearman", eval_langs=languages)
         min_score, max_score = 0, 5
 
         def load_data(self, **_):
             both = {"eng": (texts[:20], texts[20:]), "fra": (texts[10:30], texts[20:])}
-            scores = {name: [len({*a.split()} & {*b.split()}) for a, b in zip(*of)] for name, of in both.items()}
+            scores = {name: [len({*a.split()} & {*b.split()}) for a, b in zip(*of, strict=True)] for name, of in both.items()}
             rows = {name: {"sentence1": a, "sentence2": b, "score": scores[name]} for name, (a, b) in both.items()}
             self.dataset = {name: DatasetDict(test=Dataset.from_dict(of)) for name, of in rows.items()}
             self.data_loaded = True
