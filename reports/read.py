@@ -41,9 +41,10 @@ def connect(uri: str | None) -> Reader:
     uri = uri or default_uri()
     refuse_credentials("tracking.uri", uri)
     if "://" not in uri:
-        if reader := store_at(Path(uri)):
+        reader = store_at(Path(uri))
+        if reader is not None and not isinstance(reader, SqliteReader):
             return reader
-        if Path(uri).exists():
+        if reader is None and Path(uri).exists():
             return ResultsReader(checked([rows_of(Path(uri), Asked())], Asked()), Path(uri).name)
         raise InputError(
             f"tracking.uri={uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
