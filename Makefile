@@ -55,10 +55,11 @@ bench-full: $(TESTS)  ## the same with more rounds and sizes
 bench-gpu: $(TESTS)  ## on one GPU, in at most 8 minutes; ARGS='--device cpu --tiny' checks that it runs
 	$(BIN)/python tests/benchmarks/gpu.py $(ARGS)
 
-$(TESTS): EXTRA = [test]
+$(BASE): EXTRA = run
+$(TESTS): EXTRA = test
 $(BASE) $(TESTS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python .ci/install -c constraints.txt -e '.$(EXTRA)'
+	$(BIN)/python .ci/install -c constraints.txt -e '.[$(EXTRA)]'
 	@touch $(BASE) $@
 
 clean:

@@ -6,10 +6,14 @@ from text: another process reads the objects themselves, as JSON.
 
 import html
 import re
+import textwrap
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Union
 
 import msgspec
+
+from harness.terminal import table, wrapped
 
 DASH = "–"
 FILE = "report.json"
@@ -121,3 +125,32 @@ def unmarked(text: str) -> str:
     """The text without its markup, on one line."""
     bare = re.sub(r"(?<!\\)[*`]+", "", " ".join(text.split()))
     return html.unescape(re.sub(r"\\([\\`*\[\]|_])", r"\1", bare))
+
+
+WIDE_HEAD = 16
+"""Columns that a head takes over narrower cells before it is wrapped."""
+
+
+def first_screen(screen: Screen | None) -> str:
+    """The opening of a report, as wide as the terminal; empty where it compares no arms."""
+    if screen is None:
+        return ""
+    return "\n\n".join(part for block in (screen.table, *screen.notes[:1], screen.answer) for part in in_terminal(block))
+
+
+def in_terminal(block: Block) -> Iterator[str]:
+    """Paragraphs as wide as the terminal, without pictures and detail."""
+    if isinstance(block, Section):
+        yield from filter(None, [unmarked(block.title)])
+        yield from (part for inner in block.blocks if not is_detail(inner) for part in in_terminal(inner))
+    elif isinstance(block, Table):
+        rows = [[[unmarked(line) for line in cell.lines] for cell in row] for row in block.rows]
+        lines = [line for row in rows for line in zip_longest(*row, fillvalue="")]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        heads = [
+            textwrap.fill(unmarked(head), max(WIDE_HEAD, width), break_long_words=False)
+            for head, width in zip(block.head, widths, strict=True)
+        ]
+        yield table(tuple(heads), lines, "l" * block.left + "r")
+    elif not isinstance(block, Picture):
+        yield from map(wrapped, map(unmarked, block.items if isinstance(block, Bullets) else [block]))

@@ -403,8 +403,19 @@ METRICS = {metric.name: metric for metric in _ALL}
 """All there are, by name."""
 
 
+OF_OTHERS = "results/"
+"""Phase of the metrics of other tools, whose names say their unit and direction: `results/latency (ms, lower)`."""
+
+
+def of_others(title: str, unit: str, direction: Direction) -> str:
+    """The name of a metric of another tool."""
+    return f"{OF_OTHERS}{title} ({unit}, {direction.value})"
+
+
 def get(name: str) -> Metric:
-    """The declared metric of this name; KeyError with the nearest declared name otherwise."""
+    """The declared metric of this name, or one of another tool; KeyError with the nearest declared name otherwise."""
+    if found := re.fullmatch(rf"{OF_OTHERS}(.+) \((.*), (lower|higher)\)", name):
+        return Metric(name, found[2], Direction(found[3]), found[1])
     if name not in METRICS:
         near = difflib.get_close_matches(name, METRICS, n=1)
         raise KeyError(

@@ -104,6 +104,9 @@ HARDWARE, GIT_COMMIT, GIT_DIRTY = "hardware", "git_commit", "git_dirty"
 COMMAND = "command"
 """What was called, without passwords."""
 
+DESIGN = "design"
+"""What repeats in results of other tools, as `harness.comparison.paired.Design` has it; absent from runs of the harness."""
+
 ROLE = "role"
 """`run`; `A/A replicate`; `study`: the one run that holds plan and report of its study. Absent from runs of older versions."""
 

@@ -2,7 +2,8 @@
 
 `model.encoder` names it. It is made by `CLASS(vocab_size=..., pad_token_id=..., **options)` and called by
 `forward(input_ids, attention_mask)`, both (B, T) int64, where the mask has 1 for real tokens; it gives (B, T, D), alone, first
-in a tuple, or as `last_hidden_state`. A `forward` that takes `token_type_ids` or `position_ids` gets them where there are some.
+in a tuple, or as `last_hidden_state`. A `forward` that takes `token_type_ids` or `position_ids` gets them where there are some,
+and one that takes `global_attention_mask` (B, T) has 1 at the first token there, as Longformer for texts (arXiv:2004.05150).
 """
 
 import contextlib
@@ -26,6 +27,9 @@ from harness.models.encoder import Encoder, seeded, without_values
 
 PROBED = 8
 """Tokens of the text by which an encoder's shapes are found."""
+
+GLOBAL = "global_attention_mask"
+"""Input of 1 where a token sees all others and is seen by them, of an encoder with windows."""
 
 TABLES = {"position_embedding": ("position", "wpe"), "type_embedding": ("token_type", "segment", "type_embed")}
 """Component of the embeddings -> parts of the names that tables of it have."""
@@ -99,7 +103,11 @@ class Foreign(Encoder):
             "position_ids": batch.position_ids,
         }
         given = {name: value for name, value in given.items() if value is not None and name in self._takes}
-        with _UnpaddedText() if batch.input_ids.is_meta else contextlib.nullcontext():
+        if GLOBAL in self._takes:
+            given[GLOBAL] = torch.zeros_like(batch.input_ids)
+            given[GLOBAL][:, 0] = 1
+        is_asked = batch.input_ids.is_meta and GLOBAL not in given  # without values nothing says which tokens are global
+        with _UnpaddedText() if is_asked else contextlib.nullcontext():
             return _first(self.body(batch.input_ids, **given))
 
     def hidden_states(self, inputs: Batch | Tensor) -> list[Tensor]:
@@ -229,6 +237,20 @@ def _device(model: nn.Module) -> str:
 def _probe(model: nn.Module, length: int = PROBED) -> Batch:
     ids = torch.zeros(1, length, dtype=torch.int64, device=_device(model))
     return Batch(input_ids=ids, attention_mask=torch.ones_like(ids, dtype=torch.bool))
+
+
+def changed_by_padding(encoder: Foreign) -> float:
+    """Largest change of a token's vector by padding, relative to its length, in evaluation mode on CPU.
+
+    It is that of a text of PROBED // 2 random tokens, in a batch with one twice as long and alone.
+    """
+    ids = torch.randint(encoder.config.vocab_size, (2, PROBED), generator=torch.Generator().manual_seed(0))
+    mask, half = torch.ones_like(ids, dtype=torch.bool), PROBED // 2
+    ids[0, half:], mask[0, half:] = encoder.config.pad_token_id, False
+    with torch.no_grad():
+        beside = encoder.eval()(Batch(ids, attention_mask=mask))[0, :half]
+        alone = encoder(Batch(ids[:1, :half], attention_mask=mask[:1, :half]))[0]
+    return float(((beside - alone).norm(dim=-1) / alone.norm(dim=-1)).max())
 
 
 def lists_of_layers(body: nn.Module) -> list[str]:

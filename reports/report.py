@@ -82,7 +82,7 @@ def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None =
         study = Study(
             compare_with_first(runs.study, runs.runs, runs.reader.output, options.baseline, options.along),
             lambda metric, some: store.read_history(runs.reader, some, metric),
-            Options(options.target, options.with_wnli, audit_of(options, runs)),
+            Options(options.target, options.with_wnli, options.all_pairs, options.random_tasks, audit_of(options, runs)),
             output=runs.reader.output,
             forkable=runs.reader.forkable,
         )

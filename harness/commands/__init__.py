@@ -36,9 +36,9 @@ def imported(where: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"{where} cannot be imported ({error}): mend or uninstall the package that adds the command"
-        ) from error
+        ours = module.startswith("harness.") and isinstance(error, ModuleNotFoundError)
+        cure = "pip install 'encoder-variant-harness[run]'" if ours else "mend or uninstall the package that adds the command"
+        raise InputError(f"{where} cannot be imported ({error}): {cure}") from error
 
 
 BUILT_IN = {
@@ -52,7 +52,12 @@ BUILT_IN = {
         "compare the arms of a study with its baseline: pages, pictures and tables",
         "harness.reports.options:Report",
         "harness.reports.report:main",
-    )
+    ),
+    "report judge": Command(
+        "compare the arms in results of any tool: tables, lm-evaluation-harness, MTEB, Trainer and others",
+        "harness.reports.options:Judge",
+        "harness.reports.judging:main",
+    ),
 }
 """Name -> command of this package."""
 

@@ -25,6 +25,7 @@ ErrorsOf = Callable[[Run], "Errors | None"]
 
 CLASSES, REGRESSION = "wrong class", "distance from the label"
 TAGS, SPANS = "share of words with a wrong tag", "no answer matched"
+MEAN = "what is missing to 1"  # of a score that is the mean over the items
 """What the error of an item is."""
 
 
@@ -126,6 +127,8 @@ class Paired:
 
         By how far each item moves it (the delta method).
         """
+        if self.what == MEAN:
+            return self.error
         if score is None:
             return None
         moved = [[influences.of_score(one[0], score, one[1], one[2]) for one in side if one] for side in self.answers]

@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
@@ -45,6 +46,15 @@ class Replicate(NamedTuple):
 Values = Mapping[Replicate, float]
 
 
+class Design(enum.StrEnum):
+    """What repeats in a comparison; the value is what a difference counts."""
+
+    SEEDS = "seeds"  # of both arms the same: pairs
+    RUNS = "runs"  # of either arm its own: nothing pairs
+    ITEMS = "items"  # of one run of each arm: nothing is known of another run
+    TASKS = "tasks"  # of one run of each arm: pairs
+
+
 @dataclass(frozen=True)
 class Spread:
     """Values of one metric over seeds; `sd` (n - 1 in the denominator) is None for a single value."""
@@ -62,7 +72,7 @@ class Difference:
 
     `pretrainings` counts the clusters among the `n` pairs: 0 where neither side was pretrained. `freedom` is that of
     Student's t, `p` that of the exact sign-flip test. `independent` counts what varies freely: pairs or clusters, None
-    where both levels do.
+    where both levels do. `of` says what `n` counts.
     """
 
     n: int
@@ -73,6 +83,7 @@ class Difference:
     freedom: float = 0.0
     independent: int | None = None
     items: float = 0.0
+    of: Design = Design.SEEDS
 
     @property
     def replicates(self) -> int:
@@ -192,6 +203,24 @@ def of_differences(differences: Sequence[float]) -> Difference:
     return Difference(over.n, over.mean, error, sign_flip_p(differences), freedom=over.n - 1, independent=over.n)
 
 
+def compare_independent(before: Values, after: Values) -> Difference | None:
+    """The difference of two means, of runs that do not pair (Welch, Biometrika 34, 1947); None without values.
+
+    A single run of either arm leaves it without an error.
+    """
+    if not before or not after:
+        return None
+    sides = [spread([*values.values()]) for values in (before, after)]
+    mean, count = sides[1].mean - sides[0].mean, sum(side.n for side in sides)
+    errors = [side.sd**2 / side.n for side in sides if side.sd is not None]
+    if len(errors) < 2:
+        return Difference(count, mean, None, of=Design.RUNS)
+    freedoms = [side.n - 1 for side in sides]
+    total = sum(errors)
+    freedom = total**2 / sum(error**2 / own for error, own in zip(errors, freedoms, strict=True)) if total else min(freedoms)
+    return Difference(count, mean, math.sqrt(total), None, freedom=freedom, of=Design.RUNS)
+
+
 CLOCK = 1e-6
 """Share of a time or a loss that is certainly resolved: equal ratios are no ties of coarse steps."""
 
@@ -220,6 +249,19 @@ def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:
     """The mean of every pretraining where there are several, else the values of the seeds."""
     seeds = [one.pretrain_seed for one in values]
     return group_means(seeds, list(values.values())) if len(set(seeds)) > 1 else list(values.values())
+
+
+def in_common(values: Sequence[Values]) -> list[list[float]]:
+    """Values of each arm by what all have: pretrainings where there are several, else seeds; its mean where they share none.
+
+    An arm that was not pretrained shares the seeds of fine-tuning with the others.
+    """
+    shared = sorted(set.intersection(*map(set, values)))
+    if not shared:
+        by_seed = [grouped((replicate.seed, value) for replicate, value in of_arm.items()) for of_arm in values]
+        seeds = sorted(set.intersection(*map(set, by_seed)))
+        return [[fmean(of_arm[seed]) for seed in seeds] or [fmean(chain(*of_arm.values()))] for of_arm in by_seed]
+    return [by_pretraining({replicate: of_arm[replicate] for replicate in shared}) for of_arm in values]
 
 
 def replicates(seeds: Iterable[Replicate]) -> int:

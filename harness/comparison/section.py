@@ -2,15 +2,15 @@
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from harness import metrics
+from harness import metrics, tags
 from harness.comparison import arms, by_launch, cached_method, comparable, items, launches, paired
 from harness.comparison.items import Errors, ErrorsOf, Paired, no_errors
 from harness.comparison.launches import SectionKey, Sessions
-from harness.comparison.paired import Replicate, Spread, Tells, by_pretraining, geometric_mean, pair, spread
+from harness.comparison.paired import Design, Replicate, Spread, Tells, Values, by_pretraining, geometric_mean, pair, spread
 from harness.comparison.plateau import LOSS, SHARE
 from harness.comparison.runs import Run
 from harness.comparison.verdicts import APART, Change, Verdict, change, corrected, counted_change, difference_alone, of_evidence
@@ -37,6 +37,11 @@ RESULTS = tuple(name for name in metrics.METRICS if name not in CURVES and not n
 """Metrics whose last value is a result of the run."""
 
 
+def results_of(runs: Iterable[Run]) -> list[str]:
+    """Metrics that are results of these runs: all of this tool, and those of other tools that one of them has."""
+    return [*RESULTS, *dict.fromkeys(name for run in runs for name in run.metrics if name.startswith(metrics.OF_OTHERS))]
+
+
 @dataclass(frozen=True, eq=False)  # a row is compared, and hashed, as itself
 class Row:
     """The finished runs of one arm in one section, by replicate."""
@@ -56,7 +61,7 @@ class Row:
         return self.runs[0]
 
     @cached_method
-    def values(self, metric: str) -> Mapping[Replicate, float]:
+    def values(self, metric: str) -> Values:
         """Value of every replicate that has one."""
         return {run.replicate: run.metrics[metric] for run in self.runs if metric in run.metrics}
 
@@ -126,6 +131,11 @@ class Section:
     def is_pretraining(self) -> bool:
         return self.runs[0].is_pretraining
 
+    @functools.cached_property
+    def design(self) -> Design:
+        """What repeats: seeds, of our own studies."""
+        return Design(self.runs[0].tags.get(tags.DESIGN, Design.SEEDS))
+
     @property
     def has_one_vocabulary(self) -> bool:
         """Whether losses by token compare."""
@@ -162,9 +172,13 @@ class Section:
         return corrected({row.label: self.single_change(row, metric) for row in self.rows})
 
     @cached_method
+    def pairing(self, before: Row, after: Row) -> "Pairing":
+        """Any two of its arms."""
+        return Pairing(self, before, after)
+
     def against(self, row: Row) -> "Pairing | None":
         """The baseline and this arm; None for the baseline itself, and without one."""
-        return None if self.before is None or self.before is row else Pairing(self, self.before, row)
+        return None if self.before is None or self.before is row else self.pairing(self.before, row)
 
     def single_change(self, row: Row, name: str) -> Change | None:
         """The change as if it were the only test; of a timing that was not launched side by side the number alone."""
@@ -188,18 +202,12 @@ class Section:
         """Errors of the baseline and an arm on the same items; None for the baseline itself and without predictions."""
         row = self.row_of(label)
         pairing = self.against(row) if row else None
-        if pairing is None:
-            return None
-        pairs = pair(pairing.before.by_replicate, pairing.after.by_replicate)
-        pairs = pairs[: 2 * items.MOST_PAIRS]  # twice those used: some may be gone
-        return items.of_both(
-            (self._errors_of_baseline(mine), self.errors(pairing.after.by_replicate[other])) for mine, other in pairs
-        )
+        return pairing.errors if pairing else None
 
     @cached_method
-    def _errors_of_baseline(self, replicate: Replicate) -> Errors | None:
-        """Read once for all arms."""
-        return self.errors(self.before.by_replicate[replicate]) if self.before else None
+    def errors_before(self, row: Row, replicate: Replicate) -> Errors | None:
+        """Of a row that others are compared with: read once for all of them."""
+        return self.errors(row.by_replicate[replicate])
 
     def beats_constant(self, row: Row, name: str) -> bool | None:
         """Whether a score is shown to be better than the constant answer; None where that is unknown."""
@@ -212,7 +220,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Pairing:
-    """The baseline and one arm of a section: what is known of both together."""
+    """Two arms of a section, mostly the baseline and another: what is known of both together."""
 
     section: Section
     before: Row
@@ -231,7 +239,8 @@ class Pairing:
         section, own = self.section, {run.session for run in self.runs}
         for session in [name for name in reversed(section.sessions.names) if name in own]:
             before, after = ([run for run in side.runs if run.session == session and run.launches] for side in self.sides)
-            before += section.sessions.replicates(session, section.place, section.baseline)
+            if self.before is section.before:
+                before += section.sessions.replicates(session, section.place, section.baseline)
             if before and after:
                 return before[0], after[0]
         return None
@@ -251,13 +260,21 @@ class Pairing:
         """By how much one item of the validation data changes a share of them, of either side."""
         return max((item for side in self.sides if (item := side.item)), default=None)
 
+    @property
+    def errors(self) -> Paired | None:
+        """Errors of both on the same items; None without predictions. Section.errors_of_both keeps those of the baseline."""
+        pairs = pair(self.before.by_replicate, self.after.by_replicate)[: 2 * items.MOST_PAIRS]  # some may be gone
+        section, after = self.section, self.after.by_replicate
+        return items.of_both((section.errors_before(self.before, mine), section.errors(after[other])) for mine, other in pairs)
+
     @cached_method
     def items_error(self, name: str) -> float:
         """Standard error of the change of a score over the validation items; 0 where their number is unknown."""
         means = [mean for side in self.sides if (mean := side.mean(name)) is not None]
         if metrics.get(name).unit != "score" or self.item is None or len(means) < 2:
             return 0.0
-        both, score = self.section.errors_of_both(self.after.label), self.section.kind_of(name)
+        is_baseline, score = self.before is self.section.before, self.section.kind_of(name)
+        both = self.section.errors_of_both(self.after.label) if is_baseline else self.errors
         if both and (error := both.error_of(score)) is not None:
             return error
         counts = [self.section.rows_of(side, name) or 1 / self.item for side in self.sides]
@@ -296,11 +313,13 @@ def total(values: Iterable[float | None]) -> float | None:
     return None if None in known else math.fsum(value for value in known if value is not None)
 
 
-def change_over(pairings: Sequence[Pairing], name: str) -> Change | None:
+def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = None) -> Change | None:
     """The change of an arm in a metric over tasks, as if it were the only test.
 
-    Means over tasks are taken for every replicate, or round of launches, before anything is compared. None where nothing can be
-    paired, for timings that were not launched side by side, and for what the clock of each training says alone.
+    Means over tasks are taken for every replicate, or round of launches, before anything is compared. `design`: what
+    repeats, in place of what the section says; of tasks each one's mean over seeds is a value, whose scatter holds that of
+    seeds and items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock
+    of each training says alone.
     """
     metric = metrics.get(name)
     if metric.compared is Compared.OWN_CLOCK:
@@ -323,7 +342,9 @@ def change_over(pairings: Sequence[Pairing], name: str) -> Change | None:
         floor = fmean(one_each) if one_each else None  # one item in every task
     elif metric.unit == "bytes":
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
-    before, after = (over_tasks(of_side, logs) for of_side in each)
+    design = design or pairings[0].section.design
+    means = by_task if design is Design.TASKS else over_tasks
+    before, after = (means(of_side, logs) for of_side in each)
     first = runs[0][0]
     result = change(
         metric,
@@ -331,9 +352,11 @@ def change_over(pairings: Sequence[Pairing], name: str) -> Change | None:
         after,
         floor,
         reached=first.is_pretraining and first.setting("pretrain.seconds") is not None,
-        items=paired.over_tasks([pairing.items_error(name) for pairing in pairings]),
+        items=0.0 if design is Design.TASKS else paired.over_tasks([pairing.items_error(name) for pairing in pairings]),
         tells=paired.tells_of_tasks([pairing.tells(name) for pairing in pairings]),
         looks=max(run.seed_looks for of_side in runs for run in of_side),
+        design=design,
+        count=total(pairing.item and 1 / pairing.item for pairing in pairings),
     )
     if result is None:
         return None
@@ -342,13 +365,19 @@ def change_over(pairings: Sequence[Pairing], name: str) -> Change | None:
     return replace(result, seconds=total(pairing.seconds for pairing in pairings))
 
 
-def over_tasks(tasks: list[Mapping[Replicate, float]], logs: bool) -> Mapping[Replicate, float]:
+def over_tasks(tasks: Sequence[Values], logs: bool) -> Values:
     """Mean over tasks, geometric if `logs`, of every replicate that has all of them."""
     if len(tasks) == 1:
         return tasks[0]
     mean = geometric_mean if logs else fmean
     shared = [replicate for replicate in tasks[0] if all(replicate in values for values in tasks)]
     return {replicate: mean([values[replicate] for values in tasks]) for replicate in shared}
+
+
+def by_task(tasks: Sequence[Values], logs: bool) -> Values:
+    """Mean over replicates, geometric if `logs`, of every task, each as a replicate."""
+    mean = geometric_mean if logs else fmean
+    return {Replicate("", str(place)): mean(list(values.values())) for place, values in enumerate(tasks) if values}
 
 
 def _change_by_launch(pairings: Sequence[Pairing], metric: Metric) -> Change | None:

@@ -6,6 +6,7 @@ time says what its rate says; scores, shares and nats by their difference.
 
 import enum
 import functools
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,10 +18,12 @@ from harness.comparison.paired import (
     LEVEL,
     MOST_PAIRS,
     ROUNDING,
+    Design,
     Difference,
     Spread,
     Tells,
     Values,
+    compare_independent,
     compare_paired,
     fewest,
     group_means,
@@ -266,6 +269,8 @@ class Change:
     @property
     def pairs_are(self) -> str:
         """What its pairs are of; of the fine-tunings of one pretraining seeds."""
+        if self.evidence is not None and self.evidence.found.of is not Design.SEEDS:
+            return str(self.evidence.found.of)
         of_pretrainings = self.pretrainings > 1 or self.pretrainings == self.n
         return "rounds" if self.by_round else "pretrainings" if of_pretrainings else "seeds"
 
@@ -322,27 +327,31 @@ def change(
     items: float = 0.0,
     tells: Tells = Tells.EVERYTHING,
     looks: int = 1,
+    design: Design = Design.SEEDS,
+    count: float | None = None,
 ) -> Change | None:
     """The change of one metric; None where no pair of replicates has both. `floor` is in the scale of the comparison.
 
     `reached`: what is counted is what a budget in time happened to reach, so that one pair says nothing of the next. `items`:
-    the standard error over the items of the validation data; `tells`: what the task can say of both; `looks`: numbers of seeds
-    after which the study could have ended. Each has an equal part of the level (Bonferroni), which holds whatever looks have
-    in common.
+    the standard error over the items of the validation data, of which there are `count`; `tells`: what the task can say of
+    both; `looks`: numbers of seeds after which the study could have ended. Each has an equal part of the level (Bonferroni),
+    which holds whatever looks have in common.
     """
-    pairs = pair(before, after)
+    pairs = [*itertools.product(before, after)] if design is Design.RUNS else pair(before, after)
     ratio = metric.by_ratio and all(before[first] > 0 and after[other] > 0 for first, other in pairs)
     earlier, later = (
         {replicate: math.log(value) for replicate, value in values.items() if value > 0} if ratio else values
         for values in (before, after)
     )
-    difference = compare_paired(earlier, later)
+    difference = compare_independent(earlier, later) if design is Design.RUNS else compare_paired(earlier, later)
     if difference is None:
         return None
     clusters = [first.pretrain_seed or other.pretrain_seed for first, other in pairs]
     mean = spread(group_means(clusters, [earlier[first] for first, _ in pairs])).mean
+    if design is Design.ITEMS and items and count:
+        difference = Difference(round(count), difference.mean, 0.0, freedom=count - 1, independent=round(count), of=design)
     base = math.exp(mean) if ratio else mean
-    known = evidence(metric, difference, base, floor, ratio, items, tells, looks)
+    known = evidence(metric, replace(difference, of=design), base, floor, ratio, items, tells, looks)
     return of_evidence(replace(known, counted=metric.unit in COUNTED_UNITS and not reached), base)
 
 

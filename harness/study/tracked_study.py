@@ -9,12 +9,10 @@ import json
 import os
 import signal
 import subprocess
-import textwrap
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -25,12 +23,11 @@ from harness import document, paths, processes, tags
 from harness.comparison.paired import grouped
 from harness.config import command_line
 from harness.config.schema import RunConfig
-from harness.document import unmarked
 from harness.hardware import facts
 from harness.redact import redacted
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
-from harness.terminal import console, counted, live_line, table, wrapped
+from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
 from harness.tracking.trackers import Backend, Trackers
 
@@ -64,30 +61,11 @@ def write_report(config: RunConfig, first: str) -> Path | None:
         console.problem(f"no report: {redacted(str(error))}")
         return None
     written = msgspec.json.decode((folder / document.FILE).read_bytes(), type=document.Document)
-    if shown := first_screen(written.screen):
+    if shown := document.first_screen(written.screen):
         console.result(f"\n{shown}\n")
     how = f"{time.monotonic() - began:.0f} s, report=false skips it" if done == "written" else "nothing has changed"
     console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {how})")
     return folder
-
-
-WIDE_HEAD = 16
-"""Columns that a head takes over narrower cells before it is wrapped."""
-
-
-def first_screen(screen: document.Screen | None) -> str:
-    """The opening of a report, as wide as the terminal; empty where it compares no arms."""
-    if screen is None:
-        return ""
-    rows = [[[unmarked(line) for line in cell.lines] for cell in row] for row in screen.table.rows]
-    lines = [line for row in rows for line in zip_longest(*row, fillvalue="")]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    heads = [
-        textwrap.fill(unmarked(head), max(WIDE_HEAD, width), break_long_words=False)
-        for head, width in zip(screen.table.head, widths, strict=True)
-    ]
-    shown = table(tuple(heads), lines, "l" * screen.table.left + "r")
-    return "\n\n".join([shown, *(wrapped(unmarked(text)) for text in [*screen.notes[:1], screen.answer])])
 
 
 JUDGE = "harness.reports.after_look"
@@ -110,7 +88,7 @@ def show_table(planned: Sequence[PlannedRun], heading: str = "") -> None:
         console.problem(f"no table: {redacted(str(error))}")
         return
     if screen is not None:
-        console.result("\n".join(["", *filter(None, [heading]), first_screen(screen), ""]))
+        console.result("\n".join(["", *filter(None, [heading]), document.first_screen(screen), ""]))
 
 
 class Tables:

@@ -23,6 +23,7 @@ from harness.plugins.archive.reader import (
     MANIFEST,
     PREDICTIONS,
     RUNS,
+    SWITCHES,
     TEXTS,
     ArchiveReader,
     Manifest,
@@ -97,7 +98,7 @@ def words_of(options: Archive) -> list[str]:
     """The options of the report, which `audit.json` and the data do not hold."""
     lists = {name: getattr(options, name) for name in ("baseline", "along", "target")}
     words = [f"--{name}={value}" for name, values in lists.items() for value in values]
-    words += ["--with-wnli"] if options.with_wnli else []
+    words += [switch for switch, name in SWITCHES.items() if getattr(options, name)]
     return words + ([f"--where={options.where}"] if options.where else [])
 
 

@@ -45,6 +45,8 @@ MAY_LACK = ("record", "config", "result")
 """Columns that are null for a run whose folder was gone."""
 
 LARGEST_MANIFEST = 1 << 20
+SWITCHES = {"--with-wnli": "with_wnli", "--all-pairs": "all_pairs", "--random-tasks": "random_tasks"}
+"""Switch that an archive may state -> option of the report."""
 EXPECTED = "what `python -m reports archive` writes"
 
 Sum = tuple[Annotated[int, Field(ge=0)], Line]
@@ -69,17 +71,19 @@ class Manifest:
     @property
     def choices(self) -> dict[str, Any]:
         """Options of the report, as values; InputError for one that an archive may not state, such as a store to read."""
-        choices: dict[str, Any] = {"baseline": (), "along": (), "target": (), "with_wnli": False, "where": None}
+        choices: dict[str, Any] = {"baseline": (), "along": (), "target": (), "where": None} | dict.fromkeys(
+            SWITCHES.values(), False
+        )
         for word in self.options:
             match word.partition("="):
                 case ("--baseline" | "--along" | "--target") as name, "=", value:
                     choices[name[2:]] += (value,)
                 case "--where", "=", value:
                     choices["where"] = value
-                case "--with-wnli", "", "":
-                    choices["with_wnli"] = True
+                case name, "", "" if name in SWITCHES:
+                    choices[SWITCHES[name]] = True
                 case _:
-                    stated = "--baseline=, --along=, --target=, --where= or --with-wnli"
+                    stated = f"--baseline=, --along=, --target=, --where=, {' or '.join(SWITCHES)}"
                     raise InputError(f"{MANIFEST} states the option {on_one_line(word, 60)!r}: expected {stated}")
         return choices
 

@@ -13,6 +13,7 @@ from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.plugins.pictures import plots
 from harness.plugins.pictures.plots import axis_unit, short_names
+from harness.plugins.shared import structure
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
@@ -124,9 +125,15 @@ def components(section: Section, phase: str) -> Table:
     titles = {f"{phase}/params_component_{part}": name for part, name in metrics.PARAMETER_COMPONENTS.items()}
     titles |= {f"{phase}/params_total": "total"} | ({"model/params_effective": "effective"} if phase == "model" else {})
     names = present(section, titles)
-    rows = [(escape(row.label), [_count(section, row, name) for name in names]) for row in section.rows]
-    having = [[label, *cells] for label, cells in rows if any(cell.unit for cell in cells)]
-    return formats.table(["arm", *(titles[name] for name in names)], having)
+    said = {row.label: structure.words(row.runs[0].params) for row in section.rows}
+    told = any(row.runs[0].setting("model.encoder") and said[row.label] for row in section.rows)  # keys of ours name arms
+    rows = [(row.label, [_count(section, row, name) for name in names]) for row in section.rows]
+    having = [
+        [escape(label), *cells, *([escape(said[label]) or DASH] if told else [])]
+        for label, cells in rows
+        if any(cell.unit for cell in cells)
+    ]
+    return formats.table(["arm", *(titles[name] for name in names), *([structure.TITLE] if told else [])], having)
 
 
 def _count(section: Section, row: Row, name: str) -> Cell:

@@ -203,9 +203,9 @@ def rule(glue: Glue) -> list[Block]:
 
 
 def chapter(study: Study) -> Chapter:
-    """Empty where the study has fewer than two of the tasks."""
+    """Empty where the study has fewer than two of the tasks, or none of their scores."""
     glue = glue_of(study.comparison, () if study.options.with_wnli else LEFT_OUT)
-    if glue is None:
+    if glue is None or not any(column.numbers(label) for column in glue.columns for label in glue.labels):
         return Chapter()
     blocks: list[Block] = [table(glue), *rule(glue)]
     if paired_differences := differences(glue):

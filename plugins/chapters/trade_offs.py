@@ -8,14 +8,13 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from statistics import fmean
 
 import numpy as np
 
 from harness import metrics
 from harness.comparison.estimates import of_launches
-from harness.comparison.paired import by_pretraining, grouped
+from harness.comparison.paired import by_pretraining, grouped, in_common
 from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import Block, Cell, Table
 from harness.document import Section as Part
@@ -59,7 +58,7 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
     costs = [[_costs(row, cost) for row in of_section] for of_section in rows]
     if not all(values for of_section in costs for values in of_section):
         return None
-    scores = [_scores(of_section) for of_section in rows]
+    scores = [in_common([row.values(HEADLINE) for row in of_section]) for of_section in rows]
     replicates = min(len(values) for of_section in scores for values in of_section)
     score = _mean_draws(scores, "score")  # (arms, 1 + DRAWS)
     spent = _mean_draws(costs, cost)  # (arms, 1 + DRAWS)
@@ -70,20 +69,6 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
         behind = None if on_front[index, 0] else labels[int(np.argmax(better))]
         places[label] = Rank(float(score[index, 0]), behind, float(on_front[index, 1:].mean()) if replicates > 1 else None)
     return Front(cost, places, replicates)
-
-
-def _scores(rows: Sequence[Row]) -> list[list[float]]:
-    """Scores of each row by what all have: pretrainings where there are several, else seeds; its mean where they share none.
-
-    An arm that was not pretrained shares the seeds of fine-tuning with the others.
-    """
-    values = [row.values(HEADLINE) for row in rows]
-    shared = sorted(set.intersection(*map(set, values)))
-    if not shared:
-        by_seed = [grouped((replicate.seed, value) for replicate, value in of_row.items()) for of_row in values]
-        seeds = sorted(set.intersection(*map(set, by_seed)))
-        return [[fmean(of_row[seed]) for seed in seeds] or [fmean(chain(*of_row.values()))] for of_row in by_seed]
-    return [by_pretraining({replicate: of_row[replicate] for replicate in shared}) for of_row in values]
 
 
 def _costs(row: Row, cost: str) -> list[float]:
@@ -169,14 +154,9 @@ def table(scores: dict[str, float], fronts: list[Front]) -> Table:
         cells = [formats.cell(score, "score")]
         for place in (front.places[label] for front in fronts):
             where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
-            cells.append(Cell(where, change="" if place.probability is None else percent(place.probability)))
+            cells.append(Cell(where, change="" if place.probability is None else formats.chance(place.probability)))
         rows.append([escape(label), *cells])
     return formats.table(["arm", "score", *(metrics.get(front.cost).title for front in fronts)], rows)
-
-
-def percent(share: float) -> str:
-    """A share of the draws in percent; what never or always came is not called certain."""
-    return "< 1 %" if share < 0.005 else "> 99 %" if share > 0.995 else f"{100 * share:.0f} %"
 
 
 CHAPTER = Added(chapter, before=pretraining.tasks, order=4)

@@ -27,6 +27,7 @@ from harness.plugins.explain import describe_beside, describe_curves, describe_n
 from harness.plugins.explain.options import Describe
 from harness.plugins.explain.pictures import STYLE, save
 from harness.plugins.shared import pretraining_heads as heads
+from harness.plugins.shared import structure
 from harness.terminal import DASH, Row, table, wrapped
 
 ONE_VARIANT = ("scales", "positions", "coordinates", "numpy")
@@ -87,6 +88,7 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
         (f"= {key}" if key in FOLLOWING else key, *(as_typed(getattr(of, key)) for of in (base, model))) for key in differing
     ]
     parts = compared(counts(base, config.task), counts(model, config.task))
+    said = [(structure.TITLE, *(structure.of_model(of) or DASH for of in (base, model)), "")] if model.encoder else []
     beside = "" if config.scale_name == scale else f", beside {name} at scale {scale}"
     text = [
         f"{config.label} at scale {config.scale_name}{beside}",
@@ -94,7 +96,7 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
         if rows
         else f"no difference from {name}",
         *weights(config),
-        table(("parameters", name, config.label, "change"), parts),
+        table(("parameters", name, config.label, "change"), [*parts, *said]),
         pretraining_heads(config, base, name),
         describe_shapes.of_model(config),
         *added_by_objective(config),

@@ -31,6 +31,7 @@ from harness.plugins.explain.describe_picture import numbered
 from harness.plugins.explain.parts import steps
 from harness.plugins.explain.pictures import fitted, save
 from harness.plugins.shared import pretraining_heads as heads
+from harness.plugins.shared import structure
 from harness.terminal import DASH, duration, scaled, table, wrapped
 from harness.training.loop import Position
 from harness.training.pretrain_steps import BatchSizes
@@ -197,7 +198,7 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
         "training step": None if step_bytes is None else f"{step_bytes / 1e6:,.0f} MB",
     }
     if model.encoder is not None:
-        rows |= dict.fromkeys(OF_OURS)
+        rows |= dict.fromkeys(OF_OURS) | {"attention": structure.of_model(model) or None}
     if flops_per_second is not None:
         tokens, needed = pretraining(config)
         rows |= {"pretraining": f"{scaled(tokens, '')} tokens", "  costs": scaled(needed, "FLOP")}

@@ -100,7 +100,9 @@ def _page(title: str, first: Traced, second: Traced) -> str:
 
 def _classified(config: RunConfig, B: int, T: int) -> Traced:
     model = subject.shapes(config.model, config.task).eval()
-    ids = Batch(torch.zeros(B, T, dtype=torch.int64, device="meta"))
+    if not model.encoder.runs_on_meta:
+        model = subject.classifier(config).eval()
+    ids = Batch(torch.zeros(B, T, dtype=torch.int64, device=next(model.parameters()).device))
     seen = trace(dict(model.named_children()), lambda: model(ids))
     return Traced({"B": B, "T": T}, {"encoder": model.encoder}, seen, subject.outputs_of(config.task))
 

@@ -175,6 +175,8 @@ def header(comparison: Comparison) -> Bullets:
         "code": first_of(map("".join, zip(commits, dirty, strict=True))),
         "load average": f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded",
     }
+    if any(tags.DESIGN in run.tags for run in runs):  # results of other tools: what they do not say is no line
+        return Bullets([f"**{name}**: {facts[name]}" for name in ("study", "newest run", "baseline", "arms", "tasks", "seeds")])
     if comparison.superseded:
         facts["runs"] += f", {len(comparison.superseded)} superseded"
     facts["versions"] = ", ".join(

@@ -15,6 +15,7 @@ from harness.document import DASH, Block, Cell, Picture, Screen, Table
 from harness.document import Section as Part
 from harness.reports.chapters import appendix, diagnostics, pretraining
 from harness.reports.chapters.added import added
+from harness.reports.reading.store import Packed
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, tables
 from harness.reports.writing.answer import OUTCOMES, answer
@@ -23,7 +24,8 @@ from harness.reports.writing.tables import size_text, verdict_text
 
 LEGEND = """\
 ▲ better, ▼ worse, ≈ the same within the margin, ~ not resolved, △ ▽ measured once, – no verdict. ± is the standard deviation
-over replicates, of latency over rounds of launches."""
+over replicates"""
+OF_ROUNDS = ", of latency over rounds of launches"
 WORD_OF = {
     Verdict.BETTER: "Shown to be better",
     Verdict.WORSE: "Shown to be worse",
@@ -54,7 +56,9 @@ def chapter(study: Study) -> Chapter:
     compared, cautions, sentences = findings.opening(comparison), findings.cautions(comparison), findings.sentences(comparison)
     is_long = len(comparison.labels) > findings.MOST + 1  # a long table hides what follows
     results = [*cautions, *table] if is_long else [*table, *cautions]
+    notes = study.output.notes.get(comparison.study, ()) if isinstance(study.output, Packed) else ()
     before: list[Block] = [
+        *map(escape, notes),
         *_without_baseline(comparison),
         *answer(comparison),
         *hypotheses(comparison),
@@ -87,7 +91,8 @@ def legible_overview(comparison: Comparison) -> list[Table | str]:
     if not findings.parts(comparison):
         return []
     table = overview(comparison)
-    notes = [LEGEND] if len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
+    legend = f"{LEGEND}{OF_ROUNDS * bool(comparison.sessions.runs)}."
+    notes = [legend] if len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
     notes += noted(table)
     return [table, *(["\n".join(notes)] if notes else [])]
 

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
-from tokenizers import Tokenizer
 
 from harness import paths
 from harness.comparison import items
@@ -39,7 +36,8 @@ def _table(path: Path) -> pyarrow.Table | None:
 
 def errors_in(output: Output) -> ErrorsOf:
     """Reads the errors of runs whose files are in `output`."""
-    return lambda run: items.errors(run, predictions(run, output))
+    known = output.errors if isinstance(output, Packed) else {}
+    return lambda run: known.get(run.run_id) or items.errors(run, predictions(run, output))
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,10 @@ def texts(run: Run, output: Output, items: int) -> Texts | None:
         if table is None or len(table) != items:
             return None
         return Texts(table["tokens"].to_numpy(), table["text"].to_pylist().__getitem__)
+    from safetensors import SafetensorError  # what wrote the cache has these packages, what reads results of others may not
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
     folder = folders.folder_of(run, output)
     key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
     if folder is None or key is None:

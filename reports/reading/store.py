@@ -3,25 +3,28 @@
 import abc
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow
 
 from harness import metrics, tags
+from harness.comparison.items import Errors
 from harness.comparison.runs import History, Run, latest, oldest_first, states_text
 from harness.errors import InputError, on_one_line, unknown
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What an archive has in place of the folders of runs; it is in memory alone."""
+    """What an archive, or results of other tools, have in place of the folders of runs; it is in memory alone."""
 
     predictions: Mapping[str, pyarrow.Table] = field(default_factory=dict)  # by the id of the run
     texts: Mapping[str, pyarrow.Table] = field(default_factory=dict)  # tokens and texts of the items, by the id of the run
     not_run: list[str] = field(default_factory=list)
     audit: bytes | None = None
+    errors: Mapping[str, Errors] = field(default_factory=dict)  # of single items, in place of predictions, by the id of the run
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # sentences that open the report, by study
 
 
 Output = Path | Packed | None

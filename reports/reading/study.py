@@ -25,6 +25,8 @@ class Options:
 
     targets: tuple[str, ...] = ()  # qualities whose cost is shown, written METRIC=NUMBER
     with_wnli: bool = False  # WNLI counts in the average over GLUE
+    all_pairs: bool = False  # the chapter of ranks
+    random_tasks: bool = False  # in it, tasks are what repeats
     audit: bytes | None = None  # record that `python -m harness audit` wrote
 
 

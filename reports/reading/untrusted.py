@@ -4,7 +4,7 @@ import contextlib
 import re
 import resource
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, TypeVar
 
 import psutil
@@ -32,6 +32,9 @@ MOST_PARTS = 1 << 12
 
 HEADROOM = 3 * LARGEST_TABLES
 """Bytes that reading a table may take beside what the process has: its pages may be larger than its footer says."""
+
+PLAIN = (types.is_string, types.is_large_string, types.is_boolean, types.is_integer, types.is_floating)
+"""Types of the values in a table."""
 
 LATEST = 253_402_300_799_999
 """The last millisecond that can be written as a date, in the year 9999."""
@@ -74,27 +77,29 @@ def json_of(content: bytes, shape: type[Shape], where: str, expected: str) -> Sh
         raise InputError(f"{where}{place} ({first['msg']}); expected {expected}") from error
 
 
-def table_of(content: bytes, where: str, most: int = LARGEST_TABLES) -> pyarrow.Table:
-    """The table of a Parquet file, of at most `most` bytes in memory; InputError for a torn, empty or larger one.
+def table_of(content: bytes, where: str, most: int = LARGEST_TABLES, columns: Sequence[str] | None = None) -> pyarrow.Table:
+    """The table of a Parquet file, of at most `most` bytes in memory, or these columns of it.
+
+    InputError for a torn, empty or larger one.
 
     Its footer bounds rows and pages. It does not bound texts, of which one may stand in all rows: they are read as numbers of
     different texts first, and their lengths added up.
     """
     try:
-        with _limited_memory():
+        with limited_memory():
             footer = parquet.read_metadata(pyarrow.BufferReader(content))
             _refuse_large(footer, where, most)
             schema = footer.schema.to_arrow_schema()
             for field in schema:
-                if not _is_plain(field.type):
+                if (columns is None or field.name in columns) and not _is_plain(field.type):
                     raise InputError(f"{where}: column {field.name!r} is of type {field.type}: expected text or numbers")
-            columns = [footer.schema.column(number) for number in range(footer.num_columns)]
-            of_text = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-            numbered = parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=of_text).read()
+            leaves = [footer.schema.column(number) for number in range(footer.num_columns)]
+            of_text = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+            numbered = parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=of_text).read(columns)
             size = sum(_size(chunk, where) for column in numbered.columns for chunk in column.chunks)
             if size > most:
                 raise InputError(f"{where} takes {size:,} bytes in memory: expected at most {most:,}")
-            table = parquet.ParquetFile(pyarrow.BufferReader(content)).read()
+            table = parquet.ParquetFile(pyarrow.BufferReader(content)).read(columns)
             table.validate(full=True)
             return table
     except (OSError, MemoryError, pyarrow.ArrowException, UnicodeError) as error:
@@ -118,8 +123,8 @@ def _is_plain(kind: pyarrow.DataType) -> bool:
     """Texts, numbers, and lists and maps of them."""
     if types.is_map(kind):
         return _is_plain(kind.key_type) and _is_plain(kind.item_type)
-    single = kind.value_type if types.is_list(kind) else kind
-    return any(is_of(single) for is_of in (types.is_string, types.is_boolean, types.is_integer, types.is_floating))
+    single = kind.value_type if types.is_list(kind) or types.is_dictionary(kind) else kind
+    return any(is_of(single) for is_of in PLAIN)
 
 
 def _size(array: pyarrow.Array, where: str) -> int:
@@ -138,7 +143,7 @@ def _size(array: pyarrow.Array, where: str) -> int:
 
 
 @contextlib.contextmanager
-def _limited_memory() -> Iterator[None]:
+def limited_memory() -> Iterator[None]:
     """The block fails with MemoryError rather than take more than HEADROOM."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     bounds = [limit for limit in (soft, hard, psutil.Process().memory_info().vms + HEADROOM) if limit != resource.RLIM_INFINITY]

@@ -13,10 +13,10 @@ from harness.comparison.compare import Comparison
 from harness.comparison.items import CLASSES, SPANS, TAGS, Paired
 from harness.comparison.labels import unnamed_settings
 from harness.comparison.overall import Overall
-from harness.comparison.paired import LEVEL, Tells, grouped
+from harness.comparison.paired import LEVEL, Design, Tells, grouped
 from harness.comparison.plateau import LOSS
 from harness.comparison.runs import Run, states_text
-from harness.comparison.section import HEADLINE, Row, Section
+from harness.comparison.section import HEADLINE, RESULTS, Row, Section, results_of
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import Bullets
 from harness.errors import some_of
@@ -131,7 +131,8 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
     sizes = {} if tasks.sections else {"model/params_total": "parameters"}
     by_token = all(section.has_one_vocabulary for section in pretrainings.sections)
     losses = [name if by_token else PER_BYTE.get(name, name) for name in SHOWN.overview_of_pretrainings]
-    both = (tasks, SHOWN.overview), (pretrainings, sizes | {name: metrics.get(name).title for name in losses})
+    of_others = {name: metrics.get(name).title for name in results_of(comparison.runs)[len(RESULTS) :]}
+    both = (tasks, SHOWN.overview | of_others), (pretrainings, sizes | {name: metrics.get(name).title for name in losses})
     measured = []
     for over, names in both:
         judged = {judged_by(name, comparison.has): text for name, text in names.items()}
@@ -184,6 +185,8 @@ def of_tasks(comparison: Comparison) -> Iterator[str]:
 
 def no_study(comparison: Comparison) -> list[str]:
     """A sentence where arms are trained and none has replicates enough for a verdict against the baseline."""
+    if any(section.design is not Design.SEEDS for section in comparison.selected):
+        return []
     trained = [
         [paired.replicates(row.values(name)), paired.replicates(section.before.values(name))]
         for section in comparison.selected_tasks or comparison.selected

@@ -109,6 +109,11 @@ def percent(number: float | None) -> str:
     return f"{signed(number, digits)} %"
 
 
+def chance(share: float) -> str:
+    """A probability in percent; what never or always came is not called certain."""
+    return "< 1 %" if share < 0.005 else "> 99 %" if share > 0.995 else f"{100 * share:.0f} %"
+
+
 def percent_cell(number: float | None) -> Cell:
     """A change in percent; a dash where there is none."""
     return Cell(percent(number), number, "%")

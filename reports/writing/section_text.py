@@ -204,8 +204,8 @@ def part(section: Section) -> list[document.Section]:
     return [document.Section("Measured in detail", [intro(section, names), *formats.readable(head, rows)], detail=True)]
 
 
-SAID_OF_WEIGHTS = re.compile(r"computed by [^;]+|revision [^;]+|licence [^;]+")
-"""What a run notes of published weights that says whose they are, and whose code."""
+SAID_OF_WEIGHTS = re.compile(r"computed by [^;]+|revision [^;]+|licence [^;]+|[^;]*padding[^;]+")
+"""What a run notes of an encoder that says whose weights and code it has, and whether vectors depend on padding."""
 
 
 def cell(row: Row, name: str) -> Cell:
@@ -236,7 +236,8 @@ def chapter(comparison: Comparison, section: Section, first: list[str], last: li
     about = "before and after" if len(comparison.labels) > 1 else "measured"
     several = len(comparison.selected_tasks) > 1 and not section.is_pretraining
     before_after = document.Section("", [*tables.before_after(section)], detail=several)  # the first tables have all scores
-    blocks: list[Block] = [f"Conditions {escape(section.conditions)}.", *conditions_differences(comparison, section)]
+    of_ours = not any(tags.DESIGN in run.tags for run in section.runs)
+    blocks: list[Block] = [f"Conditions {escape(section.conditions)}."] * of_ours + conditions_differences(comparison, section)
     origins = {run.tags[tags.ORIGIN]: None for run in section.runs if tags.ORIGIN in run.tags}
     blocks += [f"Data set: {escape('; '.join(origins))}."] if origins else []
     read = {row.label: SAID_OF_WEIGHTS.findall(run.tags.get(tags.WEIGHTS_READ, "")) for row in section.rows for run in row.runs}

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from harness import metrics, tags
 from harness.comparison import arms, by_launch
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
+from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Design, Replicate, Spread, Tells, pair
 from harness.comparison.plateau import LOSS
-from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section
+from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section, results_of
 from harness.comparison.verdicts import Change, Evidence, Verdict
 from harness.document import DASH, Cell, Table
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Compared, Direction, Metric, judged_by
@@ -159,8 +159,18 @@ def columns(section: Section) -> list[str]:
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *by_the_wall(section)}
     others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]
+    others += results_of(section.runs)[len(RESULTS) :]
     adapted = SHOWN.adaptation if {*ADAPTING} & {*arms.varying(run.facts for run in section.runs)} else []
-    return present(section, (*(name for name in SHOWN.task if name not in hidden), *adapted, HEADLINE, *others))
+    return present(
+        section,
+        (
+            *(name for name in SHOWN.task if name not in hidden),
+            *adapted,
+            HEADLINE,
+            *others,
+            *results_of(section.runs)[len(RESULTS) :],
+        ),
+    )
 
 
 def by_the_wall(section: Section) -> list[str]:
@@ -232,7 +242,8 @@ def replicates_text(*rows: Row) -> str:
     pretrainings = _counted_noun(_from_to([len(of_row) for of_row in counts]), "pretraining")
     if all(run.is_pretraining for row in rows for run in row.runs):
         return pretrainings
-    each = _counted_noun(_from_to([count for of_row in counts for count in of_row.values()]), "seed")
+    of_seeds = rows[0].first.tags.get(tags.DESIGN, Design.SEEDS) == Design.SEEDS
+    each = _counted_noun(_from_to([count for of_row in counts for count in of_row.values()]), "seed" if of_seeds else "run")
     return f"{pretrainings} × {each}" if any(counts[0]) else each
 
 
@@ -281,8 +292,8 @@ def differences(section: Section) -> list[Table]:
 
 def pairs_text(change: Change) -> str:
     """`5 rounds`, `5 seeds`, `15 seeds of 3 pretrainings` or `3 pretrainings`: what this change is computed from."""
-    if change.by_round:
-        return _counted_noun(change.n, "round")
+    if change.by_round or change.pairs_are not in ("seeds", "pretrainings"):
+        return _counted_noun(change.n, change.pairs_are.removesuffix("s"))
     if change.pretrainings and change.n == change.pretrainings:
         return _counted_noun(change.n, "pretraining")
     seeds = _counted_noun(change.n, "seed")
@@ -331,7 +342,9 @@ Line = dict[str, object]
 def summary(comparison: Comparison) -> list[Line]:
     """The results of all arms; the baseline's own rows have no change."""
     lines = []
-    for section, row, name in ((of, row, name) for of in comparison.sections for row in of.rows for name in RESULTS):
+    for section, row, name in (
+        (of, row, name) for of in comparison.sections for row in of.rows for name in results_of(of.runs)
+    ):
         if spread := row.spread(name):
             metric = metrics.get(name)
             line = {"task": section.task, "conditions": section.conditions} | arm_columns(row)

@@ -63,11 +63,12 @@ GUARDED = {
 """Imports of what a user may not have installed."""
 
 
-def test_what_is_imported_is_a_dependency_of_the_project_and_no_extra():
+def test_what_is_imported_is_a_dependency_of_the_project_and_of_what_runs_it():
     def normalised(requirement: str) -> str:
         return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
 
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["run"]]
     base, providers = {normalised(one) for one in declared}, packages_distributions()
     found = {
         (str(path.relative_to(ROOT)), name)
@@ -81,6 +82,13 @@ def test_what_is_imported_is_a_dependency_of_the_project_and_no_extra():
 
 def test_harness_never_imports_reports_and_what_draws_is_a_plug_in():
     assert importers("harness", "reports") == importers("harness", "matplotlib") == importers("reports", "matplotlib") == []
+
+
+def test_results_of_other_tools_are_judged_without_what_trains():
+    """By the light installation, which has none of these packages."""
+    heavy = ["torch", "hydra", "omegaconf", "mlflow", "datasets", "tokenizers", "transformers"]
+    chapters = "from harness.reports.chapters import chapters; chapters()"
+    assert loaded_after(f"from harness.reports import judging; {chapters}", *heavy, "pandas") == ["pandas"]
 
 
 def test_a_timed_process_imports_nothing_of_a_study():

@@ -9,8 +9,8 @@ import pytest
 from harness import document, tags
 from harness.comparison import compare as comparing
 from harness.comparison.compare import Comparison, compare
+from harness.document import first_screen
 from harness.reports.render import render
-from harness.study.tracked_study import first_screen
 
 MOST_WORDS, MOST_LINES = 450, 32
 SIZES = {"base": 5e5, "albert": 2e5, "windowed": 5e5}

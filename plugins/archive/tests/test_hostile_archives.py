@@ -524,6 +524,8 @@ STATED = dict.fromkeys(HOSTILE["refused"]) | {
     "--along=a=b": {"along": ("a=b",)},
     "--target=x=1": {"target": ("x=1",)},
     "--with-wnli": {"with_wnli": True},
+    "--all-pairs": {"all_pairs": True},
+    "--random-tasks": {"random_tasks": True},
     "--where=task = 'a'": {"where": "task = 'a'"},
 }
 """Word in a manifest -> the option that it states as a value, None where an archive may not state it."""

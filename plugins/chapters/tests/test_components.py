@@ -1,5 +1,6 @@
 """Parameters by component, and where those of arms on changed weights come from."""
 
+import pytest
 from texts import md
 
 from harness import tags
@@ -7,6 +8,8 @@ from harness.comparison.compare import compare
 from harness.plugins.chapters import components
 
 BASE = {"token_embedding": 4_000_000.0, "layers": 2_000_000.0, "position_embedding": 16_384.0, "head": 258.0}
+
+OURS = {"model.attention_window": "32", "model.num_hidden_groups": "None", "published.num_hidden_groups": "1"}
 
 
 def counted(parts: dict[str, float]) -> dict[str, float]:
@@ -48,3 +51,25 @@ def test_components_show_their_changes_the_total_and_effective(make_run):
     assert base == "| base | 800 | 0 | 200 | 1.00 k | 1.00 k |"
     assert new == "| new | 100<br>−87.5 % | 50<br>+50 | 200 | 350<br>−65.0 % | – |"
     assert components.components(section, "published").rows == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"options.attention_window": "[512, 512]"}, "windows of 512 tokens"),
+        (
+            {"options.text_config.layer_types": "['full_attention', 'sliding', 'sliding']", "options.local_attention": "128"},
+            "layers: 1 full_attention and 2 sliding, windows of 128 tokens",
+        ),
+        ({"options.num_hidden_groups": "1"}, "sets of weights that layers share: 1"),
+        ({"options.sliding_window": "4096", "options.use_sliding_window": "False"}, None),
+        ({"options.sliding_window": "None"}, None),
+    ],
+)
+def test_windows_and_sharing_of_another_package_stand_beside_the_parameters(make_run, settings, said):
+    """Beside ours, whose keys say them; no column where no such config does."""
+    foreign = {"model.encoder": "transformers"} | {f"model.{key}": value for key, value in settings.items()}
+    runs = [make_run(arm, values=counted(BASE), params=params) for arm, params in (("base", OURS), ("hub", foreign))]
+    tables = [components.components(compare("s", of).sections[0], "model") for of in (runs, runs[:1])]
+    assert [row[-1].text for row in tables[0].rows] == (["windows of 32 tokens", said] if said else ["6.02 M", "6.02 M"])
+    assert tables[1].head[-1] == "total"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
-from transformers import BertConfig, BertModel
+import zoo
+from transformers import BertConfig, BertModel, LongformerConfig, LongformerModel
 from variants import VARIANTS, variant
 
 from harness.__main__ import main
@@ -140,6 +141,15 @@ def test_every_model_can_be_described_to_the_last_parameter(monkeypatch, name):
     assert int(rows.pop("effective")) >= total
     assert sum(int(value) for value in rows.values() if value != "-") == total == parameters(seen[0])
     draw(seen[0])
+
+
+def test_an_encoder_that_needs_values_is_described_with_its_windows(described):
+    shape = SMALL | {"num_hidden_layers": 1, "vocab_size": 128, "attention_window": 4, "max_position_embeddings": 20}
+    LongformerModel(LongformerConfig(**shape)).save_pretrained("weights")
+    zoo.save_tokenizer(Path("weights"))
+    out = described("model.init_from=weights", "model.provider=transformers")
+    assert re.search(r"windows, sharing +windows of 4 tokens", out)
+    assert re.search(r"query_global +\[1, B, D\]", out)
 
 
 @pytest.mark.long

@@ -2,8 +2,7 @@
 
 import pytest
 
-from harness.document import Cell, Screen, Table
-from harness.study.tracked_study import first_screen
+from harness.document import Cell, Screen, Table, first_screen
 
 SCREEN = Screen(
     "**Score against base**: small\\_one (−1.0 points) is not resolved. **Cost**: small\\_one is best in parameters (−50.0 %).",

@@ -12,9 +12,9 @@ import yaml
 from mlflow import MlflowClient
 
 from harness import document, metrics, reports, tags
+from harness.document import first_screen
 from harness.metrics import Compared
 from harness.reports.__main__ import main as reports_main
-from harness.study.tracked_study import first_screen
 from harness.tracking import run_log
 
 pytestmark = pytest.mark.long

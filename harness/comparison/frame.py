@@ -1,0 +1,276 @@
+"""Results of any tool as one frame: a row a value, of an arm on a task with a seed, over all items or of a single one.
+
+What reads the files of a tool gives the columns that this tool states (`COLUMNS`). Here units and directions are filled in,
+the values are checked and put into base units, and the frame says how its values compare: paired by seed, of independent
+runs, or by items alone. `runs` makes what every comparison, report and gate works on.
+"""
+
+import hashlib
+import itertools
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness import metrics, tags
+from harness.comparison.arms import HASH_DIGITS
+from harness.comparison.items import MEAN, Errors
+from harness.comparison.paired import Design, Numbers
+from harness.comparison.runs import Run
+from harness.comparison.section import EXAMPLES, HEADLINE
+from harness.errors import InputError, on_one_line, some_of
+from harness.metrics import Direction
+from harness.terminal import counted
+
+COLUMNS = {
+    "arm": "what is compared, such as a model",
+    "task": "what it was tried on",
+    "seed": "which repetition; missing where there is one",
+    "round": "which of several measurements of one run",
+    "metric": "what was measured",
+    "value": "the number",
+    "unit": "share, percent, s, ms, us, ns, bytes, tokens/s, nats, 1, ...",
+    "direction": "higher or lower is better",
+    "item": "row, question or query; missing for a value over all items",
+    "items": "how many items a value is over",
+    "error": "its standard error over the items",
+}
+"""Column of a frame -> what it says."""
+
+NAMES = ("arm", "task", "seed", "metric")
+"""Columns that say what a value over all items is of."""
+SCORE = "score"
+BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns": ("ms", 1e-6)}
+"""Unit -> the unit that reports have, and what one of it is there; all others are their own. Errors are no score."""
+HIGHER, LOWER = "higher", "lower"
+KNOWN = {
+    r"acc(uracy)?|acc_norm|balanced_accuracy|(quasi_)?exact_match|em|pass@\d+|(main_)?score": ("share", HIGHER),
+    r"((macro|micro|weighted|max|entity)_)?(f1|precision|recall|ap)(_(macro|micro|weighted|score))?": ("share", HIGHER),
+    r"mcc|matthews(_correlation)?|(cosine_)?(pearson|spearman)r?|kendall|(ro)?c?_?auc|auroc|v_measure": ("share", HIGHER),
+    r"(ndcg|map|mrr|recall|precision|hit_rate|accuracy)((@|_at_)\d+)?": ("share", HIGHER),
+    r"loss|cross_entropy|nll|brier(_score)?|(word_|byte_)?perplexity|bits_per_byte|wer|cer|mae|[r]?mse": ("1", LOWER),
+    r"(tokens|samples|requests|steps|texts)(_per_second|/s)|throughput": ("", HIGHER),
+    r"latency|(run|wall|train|eval)?_?time|runtime|duration|seconds|(peak_)?memory|param(eter)?s|flops": ("", LOWER),
+}
+"""Names of metrics, as a pattern -> unit and direction; no unit where tools differ in it."""
+HEADLINES = {"mcc": "matthews", "matthews_correlation": "matthews", "pearsonr": "pearson", "cosine_pearson": "pearson"}
+HEADLINES |= {"spearmanr": "spearman", "cosine_spearman": "spearman", "acc": "accuracy"}
+"""Name of a score in other tools -> its name here."""
+HOW = {
+    Design.SEEDS: "paired by seed",
+    Design.RUNS: "runs that do not pair",
+    Design.ITEMS: "one run of each arm, paired by item",
+    Design.TASKS: "one run of each arm, paired by task",
+}
+COVERS = {
+    Design.ITEMS: "One run of each arm: a verdict says what other items like these would show, not what another seed would.",
+    Design.TASKS: "One number of each arm on a task: a verdict says what other tasks like these would show, not what another "
+    "seed would; a single task has none.",
+}
+"""What repeats -> how that is said, and what a verdict does not cover."""
+ROUNDING = 1e-6
+"""A score is the mean of its items where it differs from that by no more."""
+NAMED = 5
+"""Names of one list in a line."""
+
+
+def plain(metric: str) -> str:
+    """`acc` of `acc,none` and `eval_acc`: the name by which a metric is known."""
+    return re.sub(r"^(eval|test|validation|predict)_", "", metric.partition(",")[0].strip().casefold())
+
+
+@dataclass(frozen=True)
+class Items:
+    """Values of the items that all runs of a task have, in one order."""
+
+    names: tuple[object, ...]  # N
+    values: Mapping[tuple[str, str], Numbers]  # (arm, seed) -> (N,)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Values over all items in base units, unique by NAMES; single items by (task, metric)."""
+
+    rows: pd.DataFrame
+    items: Mapping[tuple[str, str], Items]
+    notes: tuple[str, ...] = ()
+
+    def metrics(self, scores: bool) -> list[str]:
+        """The metrics that are scores, or all others, in the order of the files."""
+        return [*self.rows.loc[(self.rows["unit"] == SCORE) == scores, "metric"].unique()]
+
+    def of(self, *names: str) -> "Frame":
+        """The rows of these metrics alone."""
+        return Frame(self.rows[self.rows["metric"].isin(names)], self.items, self.notes)
+
+
+def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None = None) -> Frame:
+    """The frame of these rows; `unit` and `direction` are of metrics whose files and names do not say them.
+
+    InputError, in one line, for a column that is missing, a value that is no finite number, a metric with two units or two
+    directions or without one, a share above 1, and a row that repeats another.
+    """
+    if rows.empty:
+        raise InputError("these results have no rows: expected at least one")
+    for name in ("arm", "task", "metric", "value"):
+        if name not in rows or rows[name].isna().all():
+            raise InputError(f"these results do not say the {name} ({COLUMNS[name]}): expected a column, or {name}=NAME")
+    rows = rows.reindex(columns=[*COLUMNS]).assign(value=pd.to_numeric(rows["value"], errors="coerce").astype(float))
+    for name in (*NAMES, "round", "item"):
+        codes, texts = pd.factorize(rows[name])
+        rows[name] = pd.Categorical.from_codes(codes, [on_one_line(_text(one)) for one in texts])
+    for name in ("arm", "task", "metric", "value"):
+        wrong = ~np.isfinite(rows[name]) if name == "value" else rows[name].isna()
+        if wrong.any():
+            raise InputError(
+                f"{_place(rows[wrong].iloc[0])}: its {name} is no {'finite number' if name == 'value' else 'text'}"
+            )
+    rows["seed"] = rows["seed"].cat.add_categories([""]).fillna("") if rows["seed"].isna().any() else rows["seed"]
+    if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
+        raise InputError(
+            f"{_place(rows[repeated].iloc[0])} stands in two rows: expected one, or a column that tells them apart, "
+            "such as columns=seed=NAME"
+        )
+    of_metrics = rows.groupby("metric", observed=True, sort=False)
+    rows = pd.concat([_in_base_units(str(metric), of, unit, direction) for metric, of in of_metrics]).sort_index()
+    single, whole = rows[rows["item"].notna()], rows[rows["item"].isna()]
+    values = whole.groupby([*NAMES, "unit", "direction"], observed=True, sort=False, dropna=False)
+    of_runs = values.agg({"value": "median", "items": "max", "error": "max"}).reset_index()
+    of_items, items, notes = [of_runs], {}, []
+    for (task, metric), of in single.groupby(["task", "metric"], observed=True, sort=False):
+        means, items_of, said = _over_items(of, of_runs[(of_runs["task"] == task) & (of_runs["metric"] == metric)])
+        of_items.append(means)
+        notes += [f"{task}: {said}"] if said else []
+        items |= {(str(task), str(metric)): items_of} if items_of else {}
+    joined = pd.concat(of_items, ignore_index=True).drop_duplicates([*NAMES], keep="last")
+    return Frame(joined.astype(dict.fromkeys(NAMES, str)).reset_index(drop=True), items, tuple(notes))
+
+
+def _text(value: object) -> str:
+    """A number that pandas has made a float of because others are missing is written as it was."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _place(row: pd.Series) -> str:
+    said = [f"{name} {row[name]!r}" for name in (*NAMES, "round", "item") if isinstance(row[name], str) and row[name]]
+    return f"the value of {', '.join(said)}"
+
+
+def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction: str | None) -> pd.DataFrame:
+    """The rows of one metric with its unit and direction."""
+    by_name = next((said for pattern, said in KNOWN.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
+    chosen = []
+    for key, asked, named in (("unit", unit, by_name[0]), ("direction", direction, by_name[1])):
+        stated = sorted(map(str, rows[key].dropna().unique()))
+        if len(stated) > 1:
+            raise InputError(f"{metric} has the {key}s {some_of(stated, NAMED)}: expected one {key} for a metric")
+        if not (one := (*stated, asked or named)[0]):
+            choices = "share, percent, ms, bytes, 1, ..." if key == "unit" else f"{HIGHER} or {LOWER}"
+            raise InputError(f"neither the files nor its name say the {key} of {metric}: expected {key}= ({choices})")
+        chosen.append(one)
+    if chosen[1] not in (HIGHER, LOWER):
+        raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {HIGHER} or {LOWER}")
+    base, one = BASE.get(chosen[0], (chosen[0], 1.0))
+    is_share = base == SCORE
+    base = "share" if is_share and chosen[1] == LOWER else base
+    values = rows["value"] * one
+    if is_share and (values.abs() > 1 + ROUNDING).any():
+        first = rows[values.abs() > 1 + ROUNDING].iloc[0]
+        raise InputError(
+            f"{_place(first)} is {first['value']:g}, in a unit of {chosen[0]}: expected at most {1 / one:g}, or another unit="
+        )
+    largest = rows["value"].abs().groupby(rows["arm"], observed=True).max()
+    if chosen == ["percent", HIGHER] and rows["unit"].isna().any() and largest.min() <= 1:
+        raise InputError(
+            f"{metric} of {largest.idxmin()} is at most {largest.min():g} percent: expected percent of all, no shares"
+        )
+    return rows.assign(value=values, error=pd.to_numeric(rows["error"]) * one, unit=base, direction=chosen[1])
+
+
+def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFrame, Items | None, str]:
+    """Of one metric on one task: its values over the items, the items themselves, and a note; `stated` are values of runs."""
+    table = single.pivot(index="item", columns=["arm", "seed"], values="value")
+    own, common = table.mean(), table.dropna()
+    both = stated.set_index(["arm", "seed"])["value"].reindex(own.index)
+    if (both - own).abs().max() > ROUNDING:
+        return stated.iloc[:0], None, f"{single['metric'].iloc[0]} is no mean of the {len(table):,} items, which are left aside"
+    means, counts = (common.mean(), len(common)) if len(common) else (own, table.count())
+    rows = pd.DataFrame({"value": means, "items": counts}).reset_index()
+    rows = rows.assign(**{name: single[name].iloc[0] for name in ("task", "metric", "unit", "direction")})
+    said = "" if len(common) == len(table) else f"{len(common):,} of {len(table):,} items, those that every run has"
+    values = {(str(arm), str(seed)): common[arm, seed].to_numpy() for arm, seed in common.columns}
+    return rows, Items(tuple(common.index), values) if len(common) else None, said or ""
+
+
+def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
+    """Task -> what repeats there: seeds that arms share, else runs of each, else items, else tasks.
+
+    `independent`: equal seeds are no pairs.
+    """
+    found = {}
+    for task, of in frame.rows.groupby("task", sort=False):
+        seeds = [{*own} for _, own in of.groupby("arm")["seed"]]
+        shared = max((len(one & other) for one, other in itertools.combinations(seeds, 2)), default=0)
+        if max(map(len, seeds)) == 1 and shared == 1:
+            found[str(task)] = Design.ITEMS if of["items"].notna().all() else Design.TASKS
+        else:
+            found[str(task)] = Design.RUNS if independent or not shared else Design.SEEDS
+    return found
+
+
+def runs(frame: Frame, study: str, started: int, independent: bool = False) -> tuple[list[Run], dict[str, Errors]]:
+    """Runs of a study, and the errors of single items by their ids; of a frame with at most one score on each task."""
+    made, errors, designed = [], {}, designs(frame, independent)
+    for (arm, task, seed), of in frame.rows.groupby(["arm", "task", "seed"], sort=False):
+        score = of[of["unit"] == SCORE]
+        values = {
+            metrics.of_others(row.metric, row.unit, Direction(row.direction)): row.value
+            for row in of.itertuples()
+            if row.unit != SCORE
+        }
+        params, name = {"model.arm": arm}, f"{arm} on {task}{f', seed {seed}' if seed else ''}"
+        run_id, content = f"{study}: {name}", hashlib.sha256()
+        for row in score.itertuples():
+            params["task.headline"] = HEADLINES.get(plain(row.metric), plain(row.metric))
+            values |= {HEADLINE: row.value, f"eval/{params['task.headline']}": row.value}
+            items = frame.items.get((task, row.metric))
+            if items and (arm, seed) in items.values:
+                errors[run_id] = Errors(MEAN, items.names, 1 - items.values[arm, seed])
+                content.update(errors[run_id].values.tobytes())
+            if (count := _items(row)) is not None:
+                values[EXAMPLES] = count
+        run_tags = {tags.STUDY: study, tags.STATUS: "finished", tags.ARM: arm, tags.MODEL: arm, tags.SCALE: "", tags.TASK: task}
+        run_tags |= {tags.SEED: seed, tags.CONDITIONS: "", tags.LIFTED: "[]", tags.DESIGN: designed[task]}
+        content.update(repr([*params.items(), *values.items()]).encode())
+        run_tags[tags.FINGERPRINT] = content.hexdigest()[:HASH_DIGITS]
+        made.append(Run(run_id, name, started, run_tags, params, values))
+    return made, errors
+
+
+def _items(row: Any) -> float | None:
+    """How many items a score is over, as stated, or as its error says of a share."""
+    if not math.isnan(row.items):
+        return float(row.items)
+    return row.value * (1 - row.value) / row.error**2 if row.error > 0 and 0 < row.value < 1 else None
+
+
+def said(frame: Frame, independent: bool = False) -> list[str]:
+    """What compares with what, in a line, and what that does not cover, each a sentence."""
+    of_tasks, known = designs(frame, independent), {task for task, _ in frame.items}
+    kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
+    names = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
+    parts = [counted(frame.rows[name].nunique(), name) for name in names]
+    parts += [f"{HOW[design]}{f' ({some_of(tasks, NAMED)})' if len(kinds) > 1 else ''}" for design, tasks in kinds.items()]
+    parts += [f"items known for {counted(len(known), 'task')}"] if known else []
+    lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
+    lines += [COVERS[design] for design in kinds if design in COVERS]
+    seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
+    cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
+    missing = [place for place, number, _ in cells if not number]
+    lines += [f"Missing: {some_of(missing, NAMED)}; a mean over tasks compares those that both arms have."] if missing else []
+    fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]
+    return lines + ([f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else [])

@@ -1,0 +1,177 @@
+"""All pairs of arms: which can be told apart, which ranks each may have, and how likely each is the best.
+
+The change of a pair is that of an arm against the baseline (`section.change_over`), with the same verdicts, and all pairs of a
+table are one family (Holm). At most one table of equal arms in twenty holds a difference, and whatever follows from pairs holds
+together: arms without a letter in common are told apart, and the intervals of ranks are simultaneous.
+"""
+
+import functools
+import string
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from harness import metrics
+from harness.comparison import cached_method
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import CONFIDENCE, ROUNDING, Design, Numbers, in_common
+from harness.comparison.section import HEADLINE, Section, by_task, change_over, over_tasks
+from harness.comparison.verdicts import Change, Verdict, corrected
+from harness.metrics import Direction
+
+DRAWS = 20_000
+"""Draws of the means of all arms: the shares in which each is the best have errors of at most 0.4 %."""
+MOST_LETTERS = 6
+"""Letters of an arm that are read. Where scatters differ much an arm would have more: then groups are of neighbours."""
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """An arm among the others.
+
+    `rank` is that of its mean, 1 of the best; `ranks` the simultaneous 95 % interval: above are at least the arms shown to be
+    better, below those shown to be worse (arXiv:1708.02729). `best`: the probability that no other arm is better; `interval`:
+    that of the mean, of 95 %. Both leave out what all arms have in common, such as the luck of a seed, and are None where no
+    pair has an interval.
+    """
+
+    label: str
+    mean: float
+    rank: int
+    ranks: tuple[int, int]
+    letters: str
+    interval: tuple[float, float] | None = None
+    best: float | None = None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Arms of one table, which have the metric in all of its sections; it has a direction, and is compared by seed."""
+
+    sections: Sequence[Section]
+    labels: Sequence[str]
+    metric: str = HEADLINE
+    design: Design = Design.SEEDS
+
+    @functools.cached_property
+    def changes(self) -> dict[Pair, Change]:
+        """(before, after) -> the change, corrected for all of them; without pairs that share no replicate."""
+        found = {}
+        for one, other in combinations(self.labels, 2):
+            pairings = [section.pairing(section.by_label[one], section.by_label[other]) for section in self.sections]
+            found[one, other] = change_over(pairings, self.metric, self.design)
+        return {pair: change for pair, change in corrected(found).items() if change}
+
+    @functools.cached_property
+    def better(self) -> set[Pair]:
+        """(better, worse) of all pairs that can be told apart."""
+        worse = {pair for pair, change in self.changes.items() if change.verdict is Verdict.WORSE}
+        return worse | {pair[::-1] for pair, change in self.changes.items() if change.verdict is Verdict.BETTER}
+
+    @functools.cached_property
+    def places(self) -> list[Place]:
+        """Of all arms, the best mean first."""
+        rows = [[section.by_label[label].values(self.metric) for section in self.sections] for label in self.labels]
+        metric, count = metrics.get(self.metric), len(rows)
+        logs = metric.by_ratio and all(value > 0 for row in rows for task in row for value in task.values())
+        each = [(by_task if self.design is Design.TASKS else over_tasks)(row, logs) for row in rows]
+        is_known = all(each) and any(change.interval for change in self.changes.values())
+        each = each if all(each) else [by_task(row, logs) for row in rows]  # where no replicate has all tasks
+        found = [[*of_arm.values()] for of_arm in each] if self.design is Design.RUNS else in_common(each)
+        values = [np.log(of_arm) if logs else np.array(of_arm) for of_arm in found]
+        means, squares = np.array([of_arm.mean() for of_arm in values]), np.zeros((count, count))
+        for pair, change in self.changes.items():
+            one, other = map(self.labels.index, pair)
+            squares[[one, other], [other, one]] = change.evidence.found.items**2 if change.evidence else 0.0
+        # errors over the items of single arms, whose squares add up to those of pairs, as near as they can
+        away = drawn(values, np.sqrt(squares.sum(axis=1) / (count - 1) / 2), self.design is not Design.RUNS)
+        sign, least = -1 if metric.direction is Direction.LOWER else 1, ROUNDING * np.abs(means).max()
+        true = sign * (means + away)
+        tops = true >= true.max(axis=1, keepdims=True) - least
+        best, half = np.mean(tops / tops.sum(axis=1, keepdims=True), axis=0), np.quantile(np.abs(away), CONFIDENCE, axis=0)
+        middle, low, high = (np.exp(ends) if logs else ends for ends in (means, means - half, means + half))
+        order = [int(place) for place in np.argsort(-sign * means, kind="stable")]
+        sorted_labels = [self.labels[place] for place in order]
+        letters = lettered(sorted_labels, groups_of(sorted_labels, sorted(self.better)) or [])
+        if not 0 < max(map(len, letters.values())) <= MOST_LETTERS:
+            letters = lettered(sorted_labels, runs_of(sorted_labels, self.better))
+        return [
+            Place(
+                label := self.labels[place],
+                float(middle[place]),
+                1 + int(np.sum(sign * (means - means[place]) > least)),
+                (1 + sum(label == worse for _, worse in self.better), count - sum(label == over for over, _ in self.better)),
+                letters[label],
+                (float(low[place]), float(high[place])) if is_known else None,
+                float(best[place]) if is_known else None,
+            )
+            for place in order
+        ]
+
+
+@cached_method
+def rankings(comparison: Comparison, metric: str = HEADLINE, design: Design | None = None) -> list[Ranking]:
+    """Over the tasks that all arms have, where there are several, then of each task, where tasks are not what repeats.
+
+    `design`: what repeats, in place of what the sections say.
+    """
+    having = [(section, [row.label for row in section.rows if row.values(metric)]) for section in comparison.selected]
+    every = [label for label in comparison.labels if any(label in labels for _, labels in having)]
+    common = [section for section, labels in having if len(labels) == len(every)]
+    tables = [(common, every)] if len(common) > 1 else []
+    tables += [([section], labels) for section, labels in having]
+    rankings = [Ranking(some, labels, metric, design or some[0].design) for some, labels in tables if len(labels) > 1]
+    return [one for one in rankings if len(one.sections) > 1 or one.design is not Design.TASKS]
+
+
+def groups_of(labels: Sequence[str], apart: Iterable[Pair]) -> list[frozenset[str]] | None:
+    """Largest groups of labels of which no two are apart; None for more than there are labels.
+
+    By insertion and absorption (Piepho, Journal of Computational and Graphical Statistics 13, 2004).
+    """
+    groups = [frozenset(labels)]
+    for pair in apart:
+        whole = [group for group in groups if group.issuperset(pair)]
+        parts = [group - {label} for group in whole for label in pair]
+        groups = [*dict.fromkeys([group for group in groups if group not in whole] + parts)]
+        groups = [group for group in groups if not any(group < other for other in groups)]
+        if len(groups) > len(labels):
+            return None
+    return groups
+
+
+def runs_of(labels: Sequence[str], apart: Container[Pair]) -> list[frozenset[str]]:
+    """Groups of neighbours: who stands between two labels that are not apart, in whichever order, belongs to their group."""
+    groups, end = [], 0
+    for start, label in enumerate(labels):
+        far = max(place for place, other in enumerate(labels, 1) if (label, other) not in apart)
+        if far > end:
+            groups.append(frozenset(labels[start:far]))
+        end = max(end, far)
+    return groups
+
+
+def lettered(labels: Sequence[str], groups: Iterable[frozenset[str]]) -> dict[str, str]:
+    """Label -> the letters of its groups, a for those with the first label; after z come A to Z, then .a and so on."""
+    ordered = sorted(groups, key=lambda group: [label not in group for label in labels])
+    rounds, signs = 1 + len(ordered) // len(string.ascii_letters), string.ascii_letters
+    names = [dots * "." + sign for dots in range(rounds) for sign in signs]
+    return {label: "".join(name for name, group in zip(names, ordered, strict=False) if label in group) for label in labels}
+
+
+def drawn(values: Sequence[Numbers], items: Numbers, paired: bool = True) -> Numbers:
+    """(DRAWS, arms) deviations of true means from those of the replicates of each arm; `items`: (arms,) errors over the items.
+
+    Student's t of the variance of the residuals, pooled over all arms, and a normal distribution over the items. `paired`:
+    of arm + replicate, else of the arm alone. The draws are the same for the same numbers.
+    """
+    rng, counts = np.random.default_rng(0), np.array([len(of_arm) for of_arm in values])
+    rest = [of_arm - of_arm.mean() for of_arm in values]
+    rest = [of_arm - np.mean(rest, axis=0) for of_arm in rest] if paired else rest
+    freedom = counts.sum() - len(values) - paired * (counts[0] - 1)
+    variance = np.sum(np.concatenate(rest) ** 2) / rng.chisquare(max(1, freedom), (DRAWS, 1))
+    of_seeds, of_items = rng.standard_normal((2, DRAWS, len(values)))
+    return np.sqrt(variance / counts) * of_seeds + items * of_items

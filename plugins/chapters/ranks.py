@@ -1,0 +1,55 @@
+"""Ranks of all arms, with a picture of their means; shown where `all_pairs` asks for it."""
+
+from matplotlib.figure import Figure
+
+from harness import metrics
+from harness.comparison.ranks import Ranking
+from harness.document import Section
+from harness.plugins.pictures import plots
+from harness.reports.chapters import Added, pretraining
+from harness.reports.chapters.ranks import letters_text, name_of, rank_text, rankings_of, ranks_section
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats
+from harness.reports.writing.formats import Chapter
+
+CAPTIONS = {
+    "ranks.svg": "Means with 95 % intervals (not corrected, and without the luck of a seed that all arms share), and ranks. "
+    "Arms without a letter in common can be told apart"
+}
+MOST_PANELS = 6
+UNNAMED = ("score", "share", "1")
+"""Units that an axis does not name."""
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where it was not asked for, and where no two arms have a score."""
+    comparison, by_task = study.comparison, study.options.random_tasks
+    if not (study.options.all_pairs or by_task):
+        return Chapter()
+    section = ranks_section(comparison, by_task)
+    files = plots.drawn({"ranks.svg": (means, rankings_of(comparison, by_task)[:MOST_PANELS])})
+    blocks = [*plots.pictured(CAPTIONS, files), *section.blocks]
+    return Chapter([Section(section.title, blocks)] if blocks else [], files)
+
+
+def means(rankings: list[Ranking]) -> Figure | None:
+    """A panel for each table, of the best MOST_ARMS; None without any."""
+    if not rankings:
+        return None
+    places = [ranking.places[: plots.MOST_ARMS] for ranking in rankings]
+    names = [[*plots.short_names([place.label for place in shown]).values()] for shown in places]
+    figure, axes = plots.rows(names, wide=5.6 + max(map(plots.wider, names)), most=2)
+    for panel, ranking, shown in zip(axes, rankings, places, strict=True):
+        metric = metrics.get(ranking.metric)
+        for row, place in enumerate(shown):
+            panel.plot(place.interval or (), [row] * len(place.interval or ()), color="black", linewidth=1.2)
+            words = [place.label, formats.value(place.mean, metric.unit), f"rank {rank_text(place)}"]
+            panel.plot(place.mean, row, marker="o", color="black", markersize=4.5, label="\n".join(words))
+            beside = f"{rank_text(place)}  {letters_text(place)}"
+            panel.annotate(beside, (1.02, row), xycoords=panel.get_yaxis_transform(), va="center", annotation_clip=False)
+        unit = "" if metric.unit in UNNAMED else metric.unit
+        panel.set(title=name_of(ranking), xlabel=plots.with_unit(metric.title, unit))
+    return figure
+
+
+CHAPTER = Added(chapter, before=pretraining.tasks, order=6)

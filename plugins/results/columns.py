@@ -1,0 +1,130 @@
+"""Columns of a table as those of a frame, by their names or by flags.
+
+`columns=arm=NAME` says which column is the arm, likewise any other of `NAMES`. `columns=seed=s1+s2+s3` reads a table that has a
+column of values for each seed (likewise arm, task or metric), by the names of these columns. `columns=path={arm}/seed{seed}`
+takes names from the end of the path of each file or folder of a run.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow
+from pyarrow import compute, types
+
+from harness.errors import InputError, on_one_line, some_of
+from harness.reports.reading.results import Asked
+
+NAMES = {
+    "arm": "arm|model|system|variant",
+    "task": "task|dataset",
+    "seed": "seed|run|fold",
+    "round": "round",
+    "metric": "metric",
+    "value": "value|score|accuracy|acc|f1|mcc|matthews|pearson|spearman|ndcg@10|perplexity|loss|latency",
+    "unit": "unit",
+    "direction": "direction",
+    "item": "item|id|example",
+    "items": "items",
+    "error": "error|stderr",
+}
+"""Column of a frame -> names by which a column of a file is known to be it."""
+
+NUMBERS = ("value", "items", "error")
+METRIC = "metrics."
+PREFIX = re.compile(r"^(params|tags|config|metrics)\.")
+"""Where a tool keeps what a column of its runs has."""
+
+LISTED = 20
+"""Columns in a line."""
+
+Row = dict[str, Any]
+"""A run: texts by names, numbers by `metrics.NAME`; what is named as a column of a frame is this column."""
+
+
+def stated(path: Path, asked: Asked) -> dict[str, str]:
+    """Arm, task and seed by flags, and what `columns=path=PATTERN` takes from the path; InputError where it ends otherwise."""
+    flags = {own: value for own in ("arm", "task", "seed") if (value := getattr(asked, own)) is not None}
+    if (pattern := asked.columns.get("path")) is None:
+        return flags
+    parts = re.split(r"\{(\w+)\}", pattern)  # text, name, text, ..., name, text
+    groups = [f"(?P<{part}>[^/]+?)" if place % 2 else re.escape(part) for place, part in enumerate(parts)]
+    if (match := re.search(f"(?:^|/){''.join(groups)}$", path.absolute().as_posix())) is None:
+        raise InputError(f"{on_one_line(str(path))!r} ends otherwise than columns=path={pattern}: expected such a path")
+    return flags | match.groupdict()
+
+
+def chosen(names: Sequence[str], asked: Asked, known: Mapping[str, str], where: Path) -> dict[str, list[str]]:
+    """Column of a frame -> columns of a file: those of `columns=`, else the one that has its name, if it is not `known`.
+
+    InputError, which lists the columns, for one that is missing, and for two that have the name.
+    """
+    there = f"the columns of {where} are {some_of([*map(on_one_line, names)], LISTED)}"
+    result = {own: [name] if name in names else name.split("+") for own, name in asked.columns.items() if own != "path"}
+    taken = [name for parts in result.values() for name in parts]
+    values = [own for own, parts in result.items() if own == "value" or len(parts) > 1]
+    if not {*result} <= {*NAMES} or not {*taken} <= {*names} or len(values) > 1:
+        raise InputError(
+            f"columns={','.join(f'{own}={name}' for own, name in asked.columns.items())}: expected NAME=COLUMN, NAME of "
+            f"{', '.join(NAMES)}, and COLUMN+COLUMN of one NAME at most; {there}"
+        )
+    for own in [own for own in NAMES if own not in {*result, *known} and not (own == "value" and values)]:
+        fitting = [name for name in names if re.fullmatch(NAMES[own], PREFIX.sub("", name.casefold())) and name not in taken]
+        if len(fitting) > 1 or (not fitting and own in ("arm", "task", "value")):
+            which = f"{' and '.join(fitting)} may each be" if fitting else "no column is known to be"
+            by_flag, wide = ("", "seed") if own == "value" else (f", {own}=TEXT, columns=path=.../{{{own}}}/...", own)
+            by_column = f"columns={wide}=A+B where each {wide} has a column of values"
+            raise InputError(f"{which} the {own}: expected columns={own}=NAME{by_flag}, or {by_column}; {there}")
+        result |= {own: fitting} if fitting else {}
+    return result
+
+
+def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked, known: Mapping[str, str]) -> pd.DataFrame:
+    """The columns of the table as those of a frame, with what is `known` of all rows.
+
+    Without a column for it, the metric is that of the flag, or has the name of the column of values. A gap in one of several
+    columns of values is no row.
+    """
+    wide = next((own for own, names in chosen.items() if len(names) > 1), None)
+    metric = asked.metric or (None if wide else PREFIX.sub("", chosen["value"][0]))
+    parts = []
+    for name in chosen[wide or "value"]:
+        columns = {own: table[names[0]] for own, names in chosen.items() if own != wide} | {"value": table[name]}
+        part = pyarrow.table({own: _typed(column, own in NUMBERS) for own, column in columns.items()})
+        part = part.filter(compute.is_valid(part["value"])) if wide else part
+        parts.append(part.to_pandas().assign(**known, **({wide: PREFIX.sub("", name)} if wide else {})))
+    rows = pd.concat(parts, ignore_index=True)
+    return rows if "metric" in rows or metric is None else rows.assign(metric=metric)
+
+
+def _typed(column: pyarrow.ChunkedArray, is_number: bool) -> pyarrow.ChunkedArray:
+    """Numbers, also those that are text with a decimal point, as float64; texts once each."""
+    if types.is_boolean(column.type):
+        column = column.cast(pyarrow.int8())
+    if not (is_number and types.is_primitive(column.type)):
+        column = compute.utf8_trim_whitespace(column.cast(pyarrow.string()))
+    return column.cast(pyarrow.float64()) if is_number else column.dictionary_encode()
+
+
+def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False) -> pd.DataFrame:
+    """Runs as rows of a frame, of the metrics that flags name, or of `every` one.
+
+    A run without the metric, or without what `columns=arm=` names, has no row. InputError where flags name no metric.
+    """
+    names = [*dict.fromkeys(name for row in rows for name in row)]
+    metrics = [name for name in names if name.startswith(METRIC)]
+    columns = {own: own for own in NAMES if own in names} | asked.columns
+    if not {"metric", "value"} & {*columns} and not any("+" in name for name in columns.values()):
+        picked = metrics if every and asked.metric is None else [f"{METRIC}{asked.metric}"]
+        if not {*picked} <= {*metrics}:
+            listed = some_of([on_one_line(name.removeprefix(METRIC)) for name in metrics], LISTED)
+            raise InputError(f"{where} has several metrics: expected metric=NAME, or columns=metric=A+B, of {listed}")
+        columns["metric" if len(picked) > 1 else "value"] = "+".join(picked)
+    of = chosen(names, replace(asked, columns=columns), {}, where)
+    values = max(of.values(), key=len) if "value" not in of else of["value"]
+    kept = [row for row in rows if any(name in row for name in of["arm"]) and any(name in row for name in values)]
+    used = [name for parts in of.values() for name in parts]
+    return frame(pyarrow.table({name: [row.get(name) for row in kept] for name in used}), of, asked, {})

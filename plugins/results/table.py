@@ -1,0 +1,67 @@
+"""Tables with a row a value, or with columns of values: CSV (commas, semicolons, tabs or bars), JSON lines, a list in JSON,
+Parquet."""
+
+import csv
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+import pyarrow
+from pyarrow import csv as arrow_csv
+from pyarrow import json as arrow_json
+from pyarrow import parquet
+
+from harness import paths
+from harness.plugins.results.columns import NUMBERS, chosen, frame, stated
+from harness.reports.reading.results import Asked, Results
+from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
+
+BLOCK = 1 << 24
+"""Bytes of the longest row."""
+
+KINDS = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+"""Type of a value in the first object of JSON -> type of its column; others are text."""
+
+
+def read(path: Path, asked: Asked) -> pd.DataFrame | None:
+    """The rows of a file whose name ends as that of a table; None for any other, and for JSON that is no list."""
+    ending = path.suffix.lower()
+    if not path.is_file() or ending not in paths.TABLES:
+        return None
+    content, known, first = paths.read(path, LARGEST_TABLES), stated(path, asked), dict[str, object]()
+    if ending == ".json":
+        if not content.lstrip().startswith(b"["):
+            return None
+        content = b"\n".join(map(msgspec.json.encode, paths.read_object(path, list)))
+    data, head = pyarrow.BufferReader(content), content.lstrip().partition(b"\n")[0]
+    if ending == ".parquet":
+        names = parquet.read_schema(data).names
+    elif ending in (".csv", ".tsv"):
+        line = head.decode("utf-8-sig").rstrip("\r")
+        delimiter = max(",;\t|", key=line.count)
+        names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter))]
+    else:
+        first = msgspec.json.decode(head, type=dict[str, object])
+        names = [*first]
+    of = chosen(names, asked, known, path)
+    used = [name for parts in of.values() for name in parts]
+    if ending == ".parquet":
+        table = table_of(content, str(path), columns=used)
+    elif ending in (".csv", ".tsv"):
+        texts = dict.fromkeys(used, pyarrow.string())
+        table = arrow_csv.read_csv(
+            data,
+            arrow_csv.ReadOptions(column_names=names, skip_rows=1, block_size=BLOCK),
+            arrow_csv.ParseOptions(delimiter=delimiter),
+            arrow_csv.ConvertOptions(column_types=texts, include_columns=used, null_values=[""], strings_can_be_null=True),
+        )
+    else:  # types that are stated keep Arrow from following lists of other columns into any depth
+        texts = [name for own, parts in of.items() for name in parts if own not in NUMBERS and len(parts) == 1]
+        kinds = {name: KINDS.get(type(first[name]), pyarrow.string()) for name in used}
+        kinds |= {name: pyarrow.float64() for name in {*used} - {*texts} if kinds[name] == pyarrow.int64()}
+        parsing = arrow_json.ParseOptions(explicit_schema=pyarrow.schema(kinds), unexpected_field_behavior="ignore")
+        table = arrow_json.read_json(data, arrow_json.ReadOptions(block_size=BLOCK), parsing)
+    return frame(table, of, asked, known)
+
+
+TABLE = Results("tables (CSV, JSON, Parquet)", read)

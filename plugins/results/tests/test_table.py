@@ -1,0 +1,132 @@
+"""Tables of any tool: columns by their names or by flags, values as written, one line for what cannot be read."""
+
+import pandas as pd
+import pytest
+
+from harness.errors import InputError
+from harness.plugins.results.table import TABLE
+from harness.reports.reading.results import Asked
+
+LONG = 'Model,task,seed,score,item,extra\nbase,RTE,1,0.5,q1,\n"wide, new",RTE,1,1e-1,q1,x\n'
+ROWS = {
+    "arm": ["base", "wide, new"],
+    "task": ["RTE", "RTE"],
+    "seed": ["1", "1"],
+    "value": [0.5, 0.1],
+    "item": ["q1", "q1"],
+    "metric": ["score", "score"],
+}
+JSON = [
+    '{"Model": "base", "task": "RTE", "seed": 1, "score": 1, "item": "q1"}',
+    '{"Model": "wide, new", "task": "RTE", "seed": 1, "score": 0.5, "item": "q1", "deep": [[]]}',
+]
+PAPER = "model,s1,s2,note\nbase,0.5,0.75,\nwide,0.625,,diverged\n"
+
+
+def read(folder, name, content, **asked):
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    rows = TABLE.rows(folder / name, Asked(**asked))
+    return None if rows is None else rows.to_dict("list")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        LONG,
+        LONG.replace("\n", "\r\n"),
+        "\ufeff" + LONG,
+        LONG.replace(",", ";").replace("wide;", "wide,"),
+        LONG.replace(",", "\t").replace("wide\t", "wide,"),
+    ],
+)
+def test_a_table_is_read_by_the_names_of_its_columns(tmp_path, content):
+    assert read(tmp_path, "a.csv", content) == ROWS
+
+
+def test_json_and_parquet_are_tables_too(tmp_path):
+    rows = ROWS | {"value": [1.0, 0.5]}
+    assert read(tmp_path, "a.jsonl", "\n".join(JSON)) == read(tmp_path, "a.json", f"[{','.join(JSON)}]") == rows
+    table = pd.DataFrame(rows).rename(columns={"arm": "model"}).drop(columns="metric")
+    table.astype({"model": "category"}).assign(when=pd.Timestamp(0), score=table.pop("value")).to_parquet(
+        tmp_path / "a.parquet"
+    )
+    assert TABLE.rows(tmp_path / "a.parquet", Asked(columns={"value": "score"})).to_dict("list") == rows
+
+
+@pytest.mark.parametrize(
+    ("columns", "flags", "rows"),
+    [
+        (
+            {"seed": "s1+s2"},
+            {"task": "RTE", "metric": "accuracy"},
+            [
+                ("base", "RTE", "s1", "accuracy", 0.5),
+                ("wide", "RTE", "s1", "accuracy", 0.625),
+                ("base", "RTE", "s2", "accuracy", 0.75),
+            ],
+        ),
+        (
+            {"metric": "s1+s2"},
+            {"task": "RTE", "seed": "7"},
+            [("base", "RTE", "7", "s1", 0.5), ("wide", "RTE", "7", "s1", 0.625), ("base", "RTE", "7", "s2", 0.75)],
+        ),
+        (
+            {"value": "s1", "path": "{task}/seed{seed}.csv"},
+            {},
+            [("base", "rte", "3", "s1", 0.5), ("wide", "rte", "3", "s1", 0.625)],
+        ),
+    ],
+)
+def test_flags_name_columns_of_values_and_what_paths_say(tmp_path, columns, flags, rows):
+    (tmp_path / "rte").mkdir()
+    found = pd.DataFrame(read(tmp_path / "rte", "seed3.csv", PAPER, columns=columns, **flags))
+    assert [*found[["arm", "task", "seed", "metric", "value"]].itertuples(index=False, name=None)] == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "asked", "said"),
+    [
+        (
+            "a.csv",
+            "model,variant,task,score\na,b,t,1\n",
+            {},
+            "model and variant may each be the arm: expected columns=arm=NAME",
+        ),
+        ("a.csv", "model,task,score,f1\na,t,1,1\n", {}, "score and f1 may each be the value.*are model, task, score, f1$"),
+        ("a.csv", PAPER, {"task": "t"}, r"no column is known to be the value.*columns=seed=A\+B.*are model, s1, s2, note$"),
+        ("a.csv", PAPER, {"columns": {"value": "s1"}}, "the task: expected columns=task=NAME, task=TEXT, columns=path="),
+        ("a.csv", LONG, {"columns": {"arm": "Modell"}}, "columns=arm=Modell: expected NAME=COLUMN.*are Model, task"),
+        ("a.csv", LONG, {"columns": {"arms": "Model"}}, "columns=arms=Model: expected NAME=COLUMN, NAME of arm, task"),
+        ("a.csv", PAPER, {"columns": {"seed": "s1+s2", "value": "note"}}, r"COLUMN\+COLUMN of one NAME at most"),
+        ("a.csv", LONG, {"columns": {"path": "{arm}/b.csv"}}, "ends otherwise than columns=path="),
+        ("a.csv", "model;task;score\na;t;0,5\n", {}, "'0,5' as a scalar of type double"),
+        ("a.csv", "model,task,score\na,t,84%\n", {}, "'84%' as a scalar"),
+        ("a.csv", "model,task,score\na,t,0,5\n", {}, "Expected 3 columns, got 4"),
+        ("a.csv", LONG.encode("utf-16"), {}, "can't decode byte"),
+        ("a.csv", LONG.encode().replace(b"wide", b"\xff"), {}, "invalid UTF8"),
+        ("a.csv", "", {}, "no column is known to be the arm"),
+        ("a.jsonl", JSON[0] + '\n{"Model": "x", "score": 0.', {}, "JSON parse error"),
+        (
+            "a.jsonl",
+            JSON[0] + "\n" + JSON[0].replace('"score": 1', f'"score": {"[" * 100_000}{"]" * 100_000}'),
+            {},
+            "changed from number to array",
+        ),
+        ("a.jsonl", JSON[0].replace('"q1"}', "[" * 100_000), {}, "RecursionError|DecodeError"),
+        ("a.json", "[" * 100_000, {}, "is not JSON"),
+        ("a.json", f"[{JSON[0]}, 3]", {}, "changed from object to number"),
+        ("a.parquet", b"PAR1PAR1", {}, "cannot be read as results of tables"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(tmp_path, name, content, asked, said):
+    with pytest.raises(InputError, match=said) as error:
+        read(tmp_path, name, content, **asked)
+    assert str(error.value).isprintable()
+
+
+def test_lists_of_other_columns_are_passed_over_and_other_files_are_of_other_tools(tmp_path):
+    deep = JSON[1].replace("[[]]", "[" * 100_000 + "]" * 100_000)
+    assert read(tmp_path, "a.jsonl", f"{JSON[0]}\n{deep}")["value"] == [1.0, 0.5]
+    assert read(tmp_path, "a.json", '{"results": []}') is None
+    assert read(tmp_path, "a.txt", LONG) is None
+    assert TABLE.rows(tmp_path, Asked()) is None

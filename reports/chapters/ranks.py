@@ -1,0 +1,78 @@
+"""All pairs of arms: ranks with their intervals, groups that cannot be told apart, and how likely each arm is the best."""
+
+from string import ascii_letters
+
+from harness import metrics
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import Design
+from harness.comparison.ranks import MOST_LETTERS, Place, Ranking, rankings
+from harness.comparison.section import HEADLINE
+from harness.document import DASH, Block, Cell, Section
+from harness.reports.writing import formats, tables
+from harness.reports.writing.formats import escape, listed
+
+INTRO = f"""\
+Every arm is compared with every other one, paired as with the baseline; p and intervals are corrected for all pairs of a table
+(Holm). Arms without a letter in common can be told apart; arms with one cannot, or, where that would take an arm more than
+{MOST_LETTERS} letters, are neighbours of arms that cannot. *rank* is that of the mean, with a 95 % interval that is
+simultaneous for all arms of a table: above are the arms shown to be better, below those shown to be worse. *best* is the
+probability that no other arm is better, by Student's t of the scatter of all arms and the sampling error of the items; it is
+not corrected, and no verdict."""
+OF_TASKS = "Tasks count as a sample of other tasks: they are what repeats, and their scatter includes that of seeds and items."
+
+
+def ranks_section(comparison: Comparison, random_tasks: bool = False) -> Section:
+    """A table for all tasks and one for each; without blocks where no two arms have the same score or metric of another tool.
+
+    `random_tasks`: tasks are what repeats, in one table.
+    """
+    found = rankings_of(comparison, random_tasks)
+    several = len({ranking.metric for ranking in found}) > 1
+    parts: list[Block] = [OF_TASKS] if found and random_tasks else []
+    for ranking in found:
+        metric, count = metrics.get(ranking.metric), len(ranking.labels)
+        rows = [
+            [
+                escape(place.label),
+                formats.cell(place.mean, metric.unit),
+                Cell(rank_text(place), place.rank),
+                letters_text(place),
+                DASH if place.best is None else Cell(formats.chance(place.best), place.best),
+            ]
+            for place in ranking.places
+        ]
+        apart = {pair: change for pair, change in ranking.changes.items() if {pair, pair[::-1]} & ranking.better}
+        blocks: list[Block] = [formats.table(["arm", "mean", "rank", "letters", "best"], rows)]
+        blocks.append(f"{len(apart)} of {count * (count - 1) // 2} pairs can be told apart.")
+        if apart:
+            lines = [[*map(escape, pair[::-1]), tables.difference(change, metric.unit)] for pair, change in apart.items()]
+            blocks.append(Section("", [formats.table(["arm", "minus", "difference"], lines, left=2)], detail=True))
+        if missing := [label for label in comparison.labels if label not in ranking.labels]:
+            blocks.append(f"Without a value there: {listed(missing)}.")
+        parts.append(Section(escape(f"{metric.title}: {name_of(ranking)}" if several else name_of(ranking)), blocks))
+    return Section("All pairs and ranks", [*parts, INTRO] if parts else [])
+
+
+def rankings_of(comparison: Comparison, random_tasks: bool) -> list[Ranking]:
+    """Of the headline score, and of what other tools have measured beside it."""
+    measured = dict.fromkeys(name for run in comparison.runs for name in run.metrics)
+    names = [name for name in measured if name == HEADLINE or name.startswith(metrics.OF_OTHERS)]
+    design = Design.TASKS if random_tasks else None
+    return [ranking for name in names for ranking in rankings(comparison, name, design)]
+
+
+def rank_text(place: Place) -> str:
+    """`2 [1, 3]`."""
+    return f"{place.rank} [{place.ranks[0]}, {place.ranks[1]}]"
+
+
+def letters_text(place: Place) -> str:
+    """`a–e` where there are more than three in a row."""
+    in_a_row = len(place.letters) > 3 and place.letters in ascii_letters
+    return f"{place.letters[0]}–{place.letters[-1]}" if in_a_row else place.letters
+
+
+def name_of(ranking: Ranking) -> str:
+    """The task, or how many."""
+    sections = ranking.sections
+    return sections[0].name if len(sections) == 1 else f"mean of {len(sections)} tasks"

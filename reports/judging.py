@@ -1,0 +1,120 @@
+"""Verdicts on results of any tool: the command `python -m reports judge`, and `reports.judge` for a data frame."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import pandas as pd
+
+from harness import metrics, paths
+from harness.comparison import frame, overall
+from harness.comparison.compare import Comparison
+from harness.comparison.overall import Overall
+from harness.comparison.section import HEADLINE, RESULTS, results_of
+from harness.document import first_screen, in_terminal
+from harness.errors import InputError, unknown
+from harness.reports import render, report
+from harness.reports.chapters import overview
+from harness.reports.chapters.ranks import ranks_section
+from harness.reports.options import Judge
+from harness.reports.read import compare_with_first
+from harness.reports.reading import results
+from harness.reports.reading.results import ResultsReader
+from harness.reports.reading.study import Options, Study
+from harness.reports.writing.tables import COLUMNS, Line, spread_and_change
+from harness.terminal import wrapped
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Of every arm against the baseline, in each score, and in all other metrics with the first of them."""
+
+    reader: ResultsReader
+    comparisons: tuple[Comparison, ...]  # one a score
+    options: Options
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row an arm, task and metric, and over several tasks: means, changes, intervals, p and verdicts, in base units."""
+        lines = [line for one in self.comparisons for line in _lines(one, self.reader.scores[one.study])]
+        return pd.DataFrame(lines).reindex(columns=[name for name in COLUMNS if name not in ("conditions", "model", "scale")])
+
+    @property
+    def text(self) -> str:
+        """What the command prints."""
+        return "\n\n".join(map(self._text, self.comparisons))
+
+    def _text(self, comparison: Comparison) -> str:
+        notes = "\n".join(wrapped(note) for note in [comparison.study, *self.reader.output.notes[comparison.study]])
+        shown = [notes, first_screen(overview.screen(comparison))]
+        if self.options.all_pairs or self.options.random_tasks:
+            shown += in_terminal(ranks_section(comparison, self.options.random_tasks))
+        return "\n\n".join(filter(None, shown))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def files(self, formats: str = render.DEFAULT) -> dict[str, dict[str, bytes]]:
+        """The name of a score -> its report, by the names of its files."""
+        return {
+            self.reader.scores[one.study]: render.render(Study(one, options=self.options, output=self.reader.output), formats)
+            for one in self.comparisons
+        }
+
+
+def _lines(comparison: Comparison, score: str) -> Iterator[Line]:
+    every = overall.of_tasks(comparison)
+    places = {section.task: Overall(comparison, (section,)) for section in every.sections}
+    places |= {f"mean of {len(places)} tasks": every} if len(places) > 1 else {}
+    names = {HEADLINE: score} | {name: metrics.get(name).title for name in results_of(comparison.runs)[len(RESULTS) :]}
+    for (place, over), (name, title) in product(places.items(), names.items()):
+        unit, direction = metrics.get(name).unit, metrics.get(name).direction.value
+        for label in over.labels:
+            if spread := over.spread(label, name):
+                line: Line = {"task": place, "arm": label, "metric": title, "unit": unit, "direction": direction}
+                yield line | spread_and_change(spread, over.change(label, name))
+
+
+def verdicts(reader: ResultsReader, baselines: Sequence[str], options: Options | None = None) -> Verdicts:
+    """Of all scores; InputError where one lacks the baseline."""
+    each = (compare_with_first(study, reader.runs(study), reader.output, baselines) for study in reader.studies())
+    return Verdicts(reader, tuple(each), options or Options())
+
+
+def judge(
+    rows: pd.DataFrame,
+    baseline: str | None = None,
+    unpaired: bool = False,
+    all_pairs: bool = False,
+    random_tasks: bool = False,
+    **said: str,
+) -> Verdicts:
+    """See `reports.judge`."""
+    if unknown_names := said.keys() - {*frame.COLUMNS}:
+        raise unknown("column", min(unknown_names), frame.COLUMNS, "")
+    rows = rows.assign(**{name: value for name, value in said.items() if name not in rows})
+    found = frame.checked(rows, said.get("unit"), said.get("direction"))
+    options = Options(all_pairs=all_pairs, random_tasks=random_tasks)
+    return verdicts(ResultsReader(found, "results", independent=unpaired), [baseline] if baseline else [], options)
+
+
+def main(options: Judge) -> int:
+    """0, and the tables on stdout; InputError for what cannot be read or compared."""
+    render.formats(options.format)
+    if not options.paths:
+        raise InputError("judge needs files or folders of results: expected PATH")
+    said = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
+    asked = results.asked_of(options.columns, **said)
+    found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
+    name = " + ".join(path.resolve().name for path in options.paths)
+    newest = max(int(path.stat().st_mtime * 1000) for path in options.paths)
+    asked_of_study = Options(all_pairs=options.all_pairs, random_tasks=options.random_tasks)
+    judged = verdicts(ResultsReader(found, name, newest, options.unpaired), options.baseline, asked_of_study)
+    print(judged.text)
+    if options.to:
+        reports = judged.files(options.format)
+        for score, files in reports.items():
+            to = options.to / paths.report_folder("", score).name if len(reports) > 1 else options.to
+            report.write(files, to)
+            print(f"report: {to / next(iter(files))}")
+    return 0

@@ -1,0 +1,117 @@
+"""Results of other tools: files and folders that readers, found by entry points, turn into one frame, read like a store."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from harness import extensions
+from harness.comparison import frame
+from harness.comparison.frame import Frame
+from harness.comparison.runs import Run
+from harness.errors import InputError, on_one_line, unknown
+from harness.reports.reading.store import Packed, Reader
+from harness.reports.reading.untrusted import limited_memory
+
+GROUP = "harness.results"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What flags say of results, in place of what their files do not."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)  # name in `harness.comparison.frame.COLUMNS` -> name in the file
+    arm: str | None = None
+    task: str | None = None
+    seed: str | None = None
+    metric: str | None = None
+    unit: str | None = None
+    direction: str | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results that a tool writes, by the path of a file or folder.
+
+    `read` gives the columns of `harness.comparison.frame.COLUMNS` that the tool states, one row a value; None for a path of
+    another tool. InputError for what cannot be read, and for what neither the files nor the flags say.
+    """
+
+    tool: str
+    read: Callable[[Path, Asked], pd.DataFrame | None]
+
+    def rows(self, path: Path, asked: Asked) -> pd.DataFrame | None:
+        """As `read`; InputError for whatever that raises, in limited memory: the content of files of others may be anything."""
+        try:
+            with limited_memory():
+                return self.read(path, asked)
+        except InputError:
+            raise
+        except Exception as error:
+            kind = f"{type(error).__name__}: {on_one_line(str(error), 200)}"
+            raise InputError(f"{on_one_line(str(path))!r} cannot be read as results of {self.tool} ({kind})") from error
+
+
+def rows_of(path: Path, asked: Asked) -> pd.DataFrame:
+    """The rows of a file or folder; InputError where no tool that is known wrote it."""
+    if not path.exists():
+        raise InputError(f"{str(path)!r} does not exist: expected a file or folder of results")
+    tools = [extensions.load(point, Results) for point in extensions.declared(GROUP).values()]
+    found = (rows for tool in tools if (rows := tool.rows(path, asked)) is not None)
+    if (rows := next(found, None)) is None:
+        raise InputError(f"{str(path)!r} is of no known tool: expected {', '.join(tool.tool for tool in tools)}")
+    stated = {name: getattr(asked, name) for name in ("arm", "task", "seed") if getattr(asked, name) is not None}
+    return rows.assign(**{name: value for name, value in stated.items() if name not in rows})
+
+
+def checked(parts: Iterable[pd.DataFrame], asked: Asked) -> Frame:
+    """All rows as one frame, of one metric where it is asked for; InputError for values that do not compare."""
+    found = frame.checked(pd.concat(parts, ignore_index=True), asked.unit, asked.direction)
+    if asked.metric is None:
+        return found
+    names = found.metrics(scores=True) + found.metrics(scores=False)
+    if asked.metric not in names:
+        raise unknown("metric", asked.metric, names, "metric")
+    return found.of(asked.metric)
+
+
+def asked_of(columns: Sequence[str], **said: str | None) -> Asked:
+    """What options say; `columns` are written NAME=COLUMN."""
+    if wrong := [text for text in columns if not all(text.partition("="))]:
+        raise InputError(f"columns={wrong[0]!r}: expected NAME=COLUMN, such as arm=model")
+    return Asked(dict(text.partition("=")[::2] for text in columns), **said)
+
+
+class ResultsReader(Reader):
+    """A frame as a store: a study for each score, of the same arms; all other metrics are in the first of them."""
+
+    def __init__(self, found: Frame, name: str, started: int = 0, independent: bool = False) -> None:
+        scores, others = found.metrics(scores=True), found.metrics(scores=False)
+        of_studies = [[score] for score in scores] or [[]]
+        of_studies[0] += others
+        self._runs: dict[str, list[Run]] = {}
+        self.scores: dict[str, str] = {}
+        """Study -> name of its score."""
+        errors, notes = {}, {}
+        for names in of_studies:
+            own = found.of(*names)
+            study = name if len(of_studies) == 1 else f"{name}: {names[0]}"
+            self.scores[study] = "".join(names[: len(scores) > 0])
+            self._runs[study], of_items = frame.runs(own, study, started, independent)
+            errors |= of_items
+            notes[study] = frame.said(own, independent)
+        self.output = Packed(errors=errors, notes=notes)
+
+    def studies(self) -> dict[str, str]:
+        return {study: study for study in self._runs}
+
+    def runs(self, study: str) -> list[Run]:
+        return self._runs[study]
+
+    def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
+        every = ((study, run) for study in studies for run in self._runs[study] if identity.items() <= run.tags.items())
+        return next(every, None)
+
+    def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
+        return []
