@@ -239,6 +239,20 @@ def _probe(model: nn.Module, length: int = PROBED) -> Batch:
     return Batch(input_ids=ids, attention_mask=torch.ones_like(ids, dtype=torch.bool))
 
 
+def changed_by_padding(encoder: Foreign) -> float:
+    """Largest change of a token's vector by padding, relative to its length, in evaluation mode on CPU.
+
+    It is that of a text of PROBED // 2 random tokens, in a batch with one twice as long and alone.
+    """
+    ids = torch.randint(encoder.config.vocab_size, (2, PROBED), generator=torch.Generator().manual_seed(0))
+    mask, half = torch.ones_like(ids, dtype=torch.bool), PROBED // 2
+    ids[0, half:], mask[0, half:] = encoder.config.pad_token_id, False
+    with torch.no_grad():
+        beside = encoder.eval()(Batch(ids, attention_mask=mask))[0, :half]
+        alone = encoder(Batch(ids[:1, :half], attention_mask=mask[:1, :half]))[0]
+    return float(((beside - alone).norm(dim=-1) / alone.norm(dim=-1)).max())
+
+
 def lists_of_layers(body: nn.Module) -> list[str]:
     """Names of its list of layers, or of lists of one length beside each other which hold parts of them; empty without one.
 

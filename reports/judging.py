@@ -19,7 +19,7 @@ from harness.reports.chapters.ranks import ranks_section
 from harness.reports.options import Judge
 from harness.reports.read import compare_with_first
 from harness.reports.reading import results
-from harness.reports.reading.results import Asked, ResultsReader
+from harness.reports.reading.results import ResultsReader
 from harness.reports.reading.study import Options, Study
 from harness.reports.writing.tables import COLUMNS, Line, spread_and_change
 from harness.terminal import wrapped
@@ -103,10 +103,9 @@ def main(options: Judge) -> int:
     render.formats(options.format)
     if not options.paths:
         raise InputError("judge needs files or folders of results: expected PATH")
-    if wrong := [text for text in options.columns if not all(text.partition("="))]:
-        raise InputError(f"columns={wrong[0]!r}: expected NAME=COLUMN, such as arm=model")
-    asked = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
-    found = results.read(options.paths, Asked(dict(text.partition("=")[::2] for text in options.columns), **asked))
+    said = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
+    asked = results.asked_of(options.columns, **said)
+    found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
     name = " + ".join(path.resolve().name for path in options.paths)
     newest = max(int(path.stat().st_mtime * 1000) for path in options.paths)
     asked_of_study = Options(all_pairs=options.all_pairs, random_tasks=options.random_tasks)

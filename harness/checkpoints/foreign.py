@@ -23,7 +23,8 @@ from harness import extensions
 from harness.checkpoints import native
 from harness.errors import InputError
 from harness.models.config import GROUP, EncoderConfig, Pooling
-from harness.models.foreign import Foreign, keep_layers, with_shape
+from harness.models.encoder import seeded, without_values
+from harness.models.foreign import Foreign, changed_by_padding, keep_layers, with_shape
 
 TRANSFORMERS = "transformers"
 """Value of model.encoder for published weights that the library computes."""
@@ -48,7 +49,11 @@ EXTRA = "hub"
 """What installs it."""
 
 
+ROUNDING = 1e-5
+"""Relative change of a vector that may come of another order of sums; what depends on padding changed by 7e-4 and more."""
+
 _shapes: dict[str, EncoderConfig] = {}
+_paddings: dict[str, list[str]] = {}
 
 
 def shape_of(config: EncoderConfig) -> EncoderConfig:
@@ -61,6 +66,22 @@ def shape_of(config: EncoderConfig) -> EncoderConfig:
         except ValueError as error:
             raise error if isinstance(error, InputError) else InputError(str(error)) from error
     return _shapes[key]
+
+
+def note_of_padding(config: EncoderConfig, folder: Path | None, said: str) -> list[str]:
+    """A note where the vectors of a text change with the padding beside it, which is measured.
+
+    By the weights in the folder, without one by the values that the class begins with.
+    """
+    key = json.dumps([str(folder), config.encoder, config.options, config.layers_kept], default=str)
+    if key not in _paddings:
+        with seeded(0) if folder is None else without_values():
+            encoder = Foreign(config)
+        if folder is not None:
+            encoder.body = _published_part(folder, config, said)[0]
+        change = changed_by_padding(encoder)
+        _paddings[key] = [f"vectors change with padding by up to {100 * change:.3g} %"] if change > ROUNDING else []
+    return _paddings[key]
 
 
 def code_facts(encoder: str) -> str:
@@ -268,16 +289,22 @@ def load_published(folder: Path, encoder: Foreign, said: str) -> dict[str, Tenso
 
     Weights are safetensors, whole or in shards, or a pickle, of which only tensors are read. InputError where they do not fit.
     """
+    part, pooler = _published_part(folder, encoder.config, said)
+    encoder.body.load_state_dict(part.state_dict())
+    return pooler
+
+
+def _published_part(folder: Path, config: EncoderConfig, said: str) -> tuple[nn.Module, dict[str, Tensor]]:
+    """The encoder of published weights, and the dense layer of their pooler by our names."""
     with _quiet():
         model, lacking = _read(_library().AutoModel, folder, said)
         dense = getattr(getattr(model, "pooler", None), "dense", nn.Identity())
-        pooler = {f"pooler.dense.{name}": one for name, one in dense.named_parameters() if id(one) not in lacking}
-        part, kept = _encoder_part(model, model.config), encoder.config.layers_kept
+        pooler = {f"pooler.dense.{name}": one.detach() for name, one in dense.named_parameters() if id(one) not in lacking}
+        part = _encoder_part(model, model.config)
     _refuse_lacking(part, lacking, said)
-    if kept:
-        keep_layers(part, kept)
-    encoder.body.load_state_dict(part.state_dict())
-    return {name: one.detach() for name, one in pooler.items()}
+    if config.layers_kept:
+        keep_layers(part, config.layers_kept)
+    return part, pooler
 
 
 def _read(auto: Any, folder: Path, said: str) -> tuple[Any, set[int]]:

@@ -193,15 +193,18 @@ def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
 
 
 def notes(config: RunConfig) -> list[str]:
-    """What was decided while the published folder of a run was read, in short notes; empty without a folder.
+    """What was decided while the published folder of a run was read, in short notes; whether padding changes its vectors.
 
-    InputError naming the tensors that are missing, unexpected or of another shape; nothing is loaded.
+    InputError naming the tensors that are missing, unexpected or of another shape.
     """
     if config.model.init_from is None:
-        return []
+        return [] if config.model.encoder is None else foreign.note_of_padding(config.model, None, "model.encoder")
     kind = kind_of(config.task)
     if config.model.encoder is not None:
-        folder, decided = _foreign_folder(config), foreign.notes(_foreign_folder(config), config.model)
+        folder = _foreign_folder(config)
+        decided = foreign.notes(folder, config.model)
+        valued = None if config.model.random_weights else folder
+        decided += foreign.note_of_padding(config.model, valued, f"model.init_from={config.model.init_from!r}")
     else:
         folder = folder_of(present(config.model.init_from))
         head = SequenceClassifier if kind.head() is TextVectors else kind.head()

@@ -5,6 +5,7 @@ the values are checked and put into base units, and the frame says how its value
 runs, or by items alone. `runs` makes what every comparison, report and gate works on.
 """
 
+import hashlib
 import itertools
 import math
 import re
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from harness import metrics, tags
+from harness.comparison.arms import HASH_DIGITS
 from harness.comparison.items import MEAN, Errors
 from harness.comparison.paired import Design, Numbers
 from harness.comparison.runs import Run
@@ -231,17 +233,20 @@ def runs(frame: Frame, study: str, started: int, independent: bool = False) -> t
             if row.unit != SCORE
         }
         params, name = {"model.arm": arm}, f"{arm} on {task}{f', seed {seed}' if seed else ''}"
-        run_id = f"{study}: {name}"
+        run_id, content = f"{study}: {name}", hashlib.sha256()
         for row in score.itertuples():
             params["task.headline"] = HEADLINES.get(plain(row.metric), plain(row.metric))
             values |= {HEADLINE: row.value, f"eval/{params['task.headline']}": row.value}
             items = frame.items.get((task, row.metric))
             if items and (arm, seed) in items.values:
                 errors[run_id] = Errors(MEAN, items.names, 1 - items.values[arm, seed])
+                content.update(errors[run_id].values.tobytes())
             if (count := _items(row)) is not None:
                 values[EXAMPLES] = count
         run_tags = {tags.STUDY: study, tags.STATUS: "finished", tags.ARM: arm, tags.MODEL: arm, tags.SCALE: "", tags.TASK: task}
         run_tags |= {tags.SEED: seed, tags.CONDITIONS: "", tags.LIFTED: "[]", tags.DESIGN: designed[task]}
+        content.update(repr([*params.items(), *values.items()]).encode())
+        run_tags[tags.FINGERPRINT] = content.hexdigest()[:HASH_DIGITS]
         made.append(Run(run_id, name, started, run_tags, params, values))
     return made, errors
 

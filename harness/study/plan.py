@@ -76,7 +76,10 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     cache = Cache()
     for config in with_sizes(with_workers(composed, facts.cores()), cache):
         for run in _runs(config, cache, planned):
-            read = run.inputs.weights_read and f"{run.config.model.init_from}: {run.inputs.weights_read}"
+            read = (
+                run.inputs.weights_read
+                and f"{run.config.model.init_from or run.config.model.encoder}: {run.inputs.weights_read}"
+            )
             run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config), read)), *run.notes]
             first = planned.setdefault(run.folder, run)
             if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several

@@ -5,6 +5,7 @@ not corrected, as all of them must pass: an intersection-union test (Berger, Tec
 report, corrected for the number of tests of the arm. Of several candidates each has a part of the level (`ledger.py`).
 """
 
+import contextlib
 import enum
 import functools
 import json
@@ -12,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from scipy.special import ndtri, stdtrit
@@ -22,17 +24,20 @@ from harness.comparison.compare import FIRST, Comparison, compare
 from harness.comparison.labels import seeds_text
 from harness.comparison.paired import LEVEL, MOST_PAIRS, POWER, Tells, fewest, grouped
 from harness.comparison.runs import Run, oldest_first
-from harness.comparison.section import HEADLINE, Row, Section, headline
+from harness.comparison.section import HEADLINE, Row, Section, headline, results_of
 from harness.comparison.verdicts import Change, Evidence, Verdict, margin_of
-from harness.errors import InputError, unknown
+from harness.errors import InputError, present, some_of, unknown
 from harness.metrics import FEWEST_REPLICATES, Direction, Margin, Metric, judged_by
 from harness.plugins.decide.ledger import Ledger, change_text, look_text, overview
 from harness.plugins.decide.options import Gate
 from harness.reports.read import StudyRuns, read
+from harness.reports.reading import results
 from harness.reports.reading.predictions import errors_in
+from harness.reports.reading.results import ResultsReader
 from harness.reports.writing import tables
 from harness.terminal import counted, table, wrapped
 
+MOST_NAMES = 5
 PREFIX = "judged: "
 """Before the name of an arm of the study that is judged, where it meets the study that it is judged against.
 
@@ -174,7 +179,8 @@ class Test:
         `hours`: what those take that are missing.
         """
         metric, change, (outcome, reason) = self.metric, self.change, self.judged
-        title = tables.score_title(self.section) if metric.name == HEADLINE else metric.name
+        of_others = metric.name.startswith(metrics.OF_OTHERS)
+        title = tables.score_title(self.section) if metric.name == HEADLINE else metric.title if of_others else metric.name
         record: dict[str, Any] = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
         record |= {"direction": metric.direction.value, "allowed": self.limit.text, "outcome": outcome.value, "reason": reason}
         if change is None:
@@ -284,13 +290,14 @@ LATENCY = "inference/latency_ms_p50"
 
 def main(options: Gate) -> int:
     """0 where every arm passed, 1 where one did not; InputError for a wrong input."""
-    if options.study is None:
+    if options.study is None and options.results is None:
         print(overview(options.ledger))
         return 0
     limits = limits_of(options)
-    new = read(options.address, [options.study], options.where)
-    with new.reader.guarded():
-        comparison, pairs, unknown_arms = _sides(new, options)
+    new = read(options.address, [options.study], options.where) if options.study else None
+    with new.reader.guarded() if new else contextlib.nullcontext():
+        comparison, pairs, unknown_arms = _sides(new, options) if new else _of_files(options)
+        limits = limits if new else [one for limit in limits for one in _of_tools(comparison, limit)]
         if options.timing is None:
             limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
         judged = [(pair, of_arm) for pair in pairs if (of_arm := tests(comparison, [pair], limits))]
@@ -313,14 +320,14 @@ def _recorded(ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[T
     rows = [[row for section in comparison.sections if (row := section.row_of(label))] for label in (pair.before, pair.after)]
     sides = [[run for row in of_side for run in row.runs] for of_side in rows]
     before, after = (sorted({_name(run) for run in side}) for side in sides)
-    baseline = {"name": f"{options.against or options.study}/{pair.before}", "runs": before}
+    baseline = {"name": f"{options.against or options.study or options.results}/{pair.before}", "runs": before}
     ledger.keep_baseline(baseline, options.move_baseline)
     limits = sorted({(test.limit.metric, test.limit.text) for test in of_arm})
     timed = any(metric in launches.JUDGED for metric, _ in limits)
     if known := ledger.find(key := Ledger.key(*(sorted(_name(run, timed) for run in side) for side in sides), limits)):
         return known | {"seen": True}
     look, level = ledger.place(after)
-    line = {"study": options.study, **record([replace(test, level=level) for test in of_arm])}
+    line = {"study": options.study or str(options.results), **record([replace(test, level=level) for test in of_arm])}
     line |= {"baseline": baseline, "key": key, "runs": after}
     scatters = any(test.evidence for test in of_arm)  # who saw it may choose by it what is asked next
     return ledger.add(line, look if scatters else None) | {"seen": False}
@@ -380,6 +387,39 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
     return both, *_across(both, options)
 
 
+def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
+    """The same of results of any tool, of one file or folder or of two."""
+    asked, against = results.asked_of(options.columns, metric=options.metric), options.against
+    new = results.rows_of(present(options.results), asked)
+    if against:
+        new["arm"] = PREFIX + new["arm"].astype(str)
+    found = results.checked([new, *([results.rows_of(Path(against), asked)] if against else [])], asked)
+    if len(scores := found.metrics(scores=True)) > 1:
+        raise InputError(f"these results have several scores: expected metric= with one of {some_of(scores, MOST_NAMES)}")
+    name = f"{options.results} against {against}" if against else str(options.results)
+    reader = ResultsReader(found, name)
+    comparison = compare(name, reader.runs(name), FIRST if against else options.baseline, (), errors_in(reader.output))
+    if against:
+        old = [label for label in comparison.labels if not label.startswith(PREFIX)]
+        alone = len(old) == 1 and PREFIX + old[0] not in comparison.labels
+        return comparison, *_across(comparison, replace(options, baseline=options.baseline or (old[0] if alone else None)))
+    labels = _named("arm", options.arm, comparison.others)
+    return comparison, [Pair(label, label, comparison.baseline) for label in labels], []
+
+
+OF_TOOLS = {LATENCY: ("ms", "s", "tokens/s", "samples/s"), MEMORIES[0]: ("bytes",)}
+"""Metric of a limit -> units of those of other tools that it is a limit of."""
+
+
+def _of_tools(comparison: Comparison, limit: Limit) -> list[Limit]:
+    """The limit, of what these results have; InputError where they have nothing that it limits."""
+    names = [name for name in results_of(comparison.runs) if metrics.get(name).unit in OF_TOOLS.get(limit.metric, ())]
+    found = [HEADLINE] if limit.metric == HEADLINE else [name for name in names if name.startswith(metrics.OF_OTHERS)]
+    if not found and limit.metric in OF_TOOLS:
+        raise InputError(f"these results have no metric in {' or '.join(OF_TOOLS[limit.metric])} for the limit {limit.text}")
+    return [replace(limit, metric=name) for name in found]
+
+
 def _across(comparison: Comparison, options: Gate) -> tuple[list[Pair], list[str]]:
     """Arms of two studies: each with the same arm of the other one, or all with the baseline; and those without another."""
     new = [label.removeprefix(PREFIX) for label in comparison.labels if label.startswith(PREFIX)]
@@ -411,7 +451,11 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
         (test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested
     ]
     lines = [table(head, rows, "lllrrl"), ""] if tested else []
-    reasons = grouped((test["reason"], f"{test['task']} {arm} {test['metric']}") for arm, test in tested if test["reason"])
+    reasons = grouped(
+        (test["reason"], f"{test['task']} {arm} {test['title'] if options.results else test['metric']}")
+        for arm, test in tested
+        if test["reason"]
+    )
     notes = [f"{reason}: {', '.join(names)}." for reason, names in reasons.items()]
     notes += [f"Not in {options.against!r}, so not judged: {', '.join(without)}."] if without else []
     notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]

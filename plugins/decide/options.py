@@ -33,8 +33,11 @@ class Gate(Runs):
     Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.
     """
 
+    results: Path | None = word("RESULTS", None, "file or folder of results of any tool, in place of a study")
     study: str | None = key(None, "study that is judged; without one, the ledger is shown")
-    against: str | None = key(None, "study that it is judged against (itself, with baseline=)")
+    against: str | None = key(None, "study or results to judge against (itself, with baseline=)")
+    metric: str | None = key(None, "score in RESULTS that has several")
+    columns: tuple[str, ...] = key((), "what a table calls the columns, such as arm=model,seed=run")
     baseline: str | None = key(None, "arm to judge against (the same arm; in one study, base)")
     max_drop: str | None = key(None, "of the score: 0.5% of what it was, or 0.5points")
     max_slowdown: str | None = key(None, "of the latency, or of timing=, such as 5%")
@@ -53,8 +56,10 @@ class Gate(Runs):
     def __post_init__(self) -> None:
         """InputError for options without effect."""
         typed = {option.name for option in fields(self) if getattr(self, option.name) != option.default}
-        if self.study is None and typed - {"output", "uri"} != {"ledger"}:
-            raise InputError("gate needs study=NEW, or ledger=FILE alone to show it")
+        if self.study and self.results:
+            raise InputError("gate needs study=NEW or RESULTS, not both")
+        if self.study is None and self.results is None and typed - {"output", "uri"} != {"ledger"}:
+            raise InputError("gate needs study=NEW or RESULTS, or ledger=FILE alone to show it")
         if self.ledger is None and (self.looks is not None or self.move_baseline):
             raise InputError("looks= and --move-baseline are of a ledger: expected ledger=FILE")
 

@@ -1,6 +1,6 @@
 """Results of other tools: files and folders that readers, found by entry points, turn into one frame, read like a store."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pandas as pd
 
 from harness import extensions
 from harness.comparison import frame
-from harness.comparison.frame import COLUMNS, Frame
+from harness.comparison.frame import Frame
 from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line, unknown
 from harness.reports.reading.store import Packed, Reader
@@ -53,29 +53,34 @@ class Results:
             raise InputError(f"{on_one_line(str(path))!r} cannot be read as results of {self.tool} ({kind})") from error
 
 
-def read(paths: Sequence[Path], asked: Asked) -> Frame:
-    """The frame of these files and folders; InputError where no tool that is known wrote one."""
+def rows_of(path: Path, asked: Asked) -> pd.DataFrame:
+    """The rows of a file or folder; InputError where no tool that is known wrote it."""
+    if not path.exists():
+        raise InputError(f"{str(path)!r} does not exist: expected a file or folder of results")
     tools = [extensions.load(point, Results) for point in extensions.declared(GROUP).values()]
-    parts = []
-    for path in paths:
-        if not path.exists():
-            raise InputError(f"{str(path)!r} does not exist: expected a file or folder of results")
-        found = (rows for tool in tools if (rows := tool.rows(path, asked)) is not None)
-        if (rows := next(found, None)) is None:
-            raise InputError(f"{str(path)!r} is of no known tool: expected {', '.join(tool.tool for tool in tools)}")
-        parts.append(rows)
-    stated = {name: value for name in COLUMNS if (value := getattr(asked, name, None)) is not None}
-    rows = pd.concat(parts, ignore_index=True)
-    for name in ("arm", "task", "seed"):
-        if name in stated and name not in rows:
-            rows[name] = stated[name]
-    checked = frame.checked(rows, asked.unit, asked.direction)
+    found = (rows for tool in tools if (rows := tool.rows(path, asked)) is not None)
+    if (rows := next(found, None)) is None:
+        raise InputError(f"{str(path)!r} is of no known tool: expected {', '.join(tool.tool for tool in tools)}")
+    stated = {name: getattr(asked, name) for name in ("arm", "task", "seed") if getattr(asked, name) is not None}
+    return rows.assign(**{name: value for name, value in stated.items() if name not in rows})
+
+
+def checked(parts: Iterable[pd.DataFrame], asked: Asked) -> Frame:
+    """All rows as one frame, of one metric where it is asked for; InputError for values that do not compare."""
+    found = frame.checked(pd.concat(parts, ignore_index=True), asked.unit, asked.direction)
     if asked.metric is None:
-        return checked
-    names = checked.metrics(scores=True) + checked.metrics(scores=False)
+        return found
+    names = found.metrics(scores=True) + found.metrics(scores=False)
     if asked.metric not in names:
         raise unknown("metric", asked.metric, names, "metric")
-    return checked.of(asked.metric)
+    return found.of(asked.metric)
+
+
+def asked_of(columns: Sequence[str], **said: str | None) -> Asked:
+    """What options say; `columns` are written NAME=COLUMN."""
+    if wrong := [text for text in columns if not all(text.partition("="))]:
+        raise InputError(f"columns={wrong[0]!r}: expected NAME=COLUMN, such as arm=model")
+    return Asked(dict(text.partition("=")[::2] for text in columns), **said)
 
 
 class ResultsReader(Reader):

@@ -204,8 +204,8 @@ def part(section: Section) -> list[document.Section]:
     return [document.Section("Measured in detail", [intro(section, names), *formats.readable(head, rows)], detail=True)]
 
 
-SAID_OF_WEIGHTS = re.compile(r"computed by [^;]+|revision [^;]+|licence [^;]+")
-"""What a run notes of published weights that says whose they are, and whose code."""
+SAID_OF_WEIGHTS = re.compile(r"computed by [^;]+|revision [^;]+|licence [^;]+|[^;]*padding[^;]+")
+"""What a run notes of an encoder that says whose weights and code it has, and whether vectors depend on padding."""
 
 
 def cell(row: Row, name: str) -> Cell:

@@ -216,7 +216,7 @@ def test_a_ledger_is_shown_alone(two, capsys, more):
     """A gate whose --study was forgotten showed it and passed."""
     gate(capsys, *LEDGER)
     code, text = gate(capsys, *LEDGER, *more, limits=())
-    assert (code, "gate needs study=NEW, or ledger=FILE alone to show it" in text) == (2, True)
+    assert (code, "gate needs study=NEW or RESULTS, or ledger=FILE alone to show it" in text) == (2, True)
 
 
 def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, capsys, tmp_path):

@@ -162,6 +162,17 @@ def test_hidden_states_are_those_of_the_library(folders):
         torch.testing.assert_close(ours, expected, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_that_changes_vectors_is_noted(folders, kind):
+    """By published values and by first ones."""
+    shape = shape_of(folders / kind)
+    for notes in (
+        foreign.note_of_padding(shape, folders / kind, "x"),
+        huggingface.notes(RunConfig(model=ModelConfig(**vars(shape)))),
+    ):
+        assert [note.partition(" by ")[0] for note in notes] == ["vectors change with padding"] * (kind in ("convbert", "fnet"))
+
+
 def test_vectors_of_longformer_are_those_of_its_own_classifier(tmp_path):
     """Whose first token sees all and is seen by all, by projections of its own."""
     batch, shape = batch_of(), TINY | {"attention_window": 4, "pad_token_id": 0}

@@ -64,10 +64,11 @@ def test_an_arm_that_was_trained_in_pieces_is_named_with_what_that_changes(make_
 
 
 def test_whose_code_and_licence_weights_have_is_said_of_each_arm_that_has_them(make_run):
-    arm = make_run("swiglu")
-    arm.tags["weights_read"] = "computed by transformers 5.23.0, model_type=esm; new head, as none is published; licence mit"
+    arm = make_run("fnet")
+    arm.tags["weights_read"] = "computed by transformers 5.23.0; new head, as none is published; licence mit"
+    arm.tags["weights_read"] += "; vectors change with padding by up to 3 %"
     comparison = compare("s", [make_run(), arm])
     blocks = section_text.chapter(comparison, comparison.sections[0], [], []).blocks
     assert [one for one in blocks if str(one).startswith("Weights")] == [
-        "Weights: swiglu (computed by transformers 5.23.0, model_type=esm, licence mit)."
+        "Weights: fnet (computed by transformers 5.23.0, licence mit, vectors change with padding by up to 3 %)."
     ]
