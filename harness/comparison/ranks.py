@@ -165,17 +165,13 @@ def lettered(labels: Sequence[str], groups: Iterable[frozenset[str]]) -> dict[st
 def drawn(values: Sequence[Numbers], items: Numbers, paired: bool = True) -> Numbers:
     """(DRAWS, arms) deviations of true means from those of the replicates of each arm; `items`: (arms,) errors over the items.
 
-    Student's t of the pooled variance, and a normal distribution over the items. The draws are the same for the same numbers.
+    Student's t of the variance of the residuals, pooled over all arms, and a normal distribution over the items. `paired`:
+    of arm + replicate, else of the arm alone. The draws are the same for the same numbers.
     """
-    rng, (squares, freedom) = np.random.default_rng(0), residual_squares(values, paired)
-    variance = squares / rng.chisquare(max(1, freedom), (DRAWS, 1)) / [len(of_arm) for of_arm in values]
-    of_seeds, of_items = rng.standard_normal((2, DRAWS, len(values)))
-    return np.sqrt(variance) * of_seeds + items * of_items
-
-
-def residual_squares(values: Sequence[Numbers], paired: bool = True) -> tuple[float, int]:
-    """Sum of the squares of residuals over all arms, and degrees of freedom; `paired`: of arm + replicate, else of the arm."""
+    rng, counts = np.random.default_rng(0), np.array([len(of_arm) for of_arm in values])
     rest = [of_arm - of_arm.mean() for of_arm in values]
     rest = [of_arm - np.mean(rest, axis=0) for of_arm in rest] if paired else rest
-    freedom = sum(len(of_arm) - 1 for of_arm in values) - paired * (len(values[0]) - 1)
-    return float(np.sum(np.concatenate(rest) ** 2)), freedom
+    freedom = counts.sum() - len(values) - paired * (counts[0] - 1)
+    variance = np.sum(np.concatenate(rest) ** 2) / rng.chisquare(max(1, freedom), (DRAWS, 1))
+    of_seeds, of_items = rng.standard_normal((2, DRAWS, len(values)))
+    return np.sqrt(variance / counts) * of_seeds + items * of_items

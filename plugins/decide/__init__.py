@@ -1,4 +1,4 @@
-"""Questions to a store beside its report: what differs between two runs, which arms pass a gate in CI, or satisfy limits; and what can be told before it runs."""
+"""Questions beside a report: what differs between two runs, which arms pass a gate or satisfy limits, what a study can tell."""
 
 from harness.commands import Command
 

@@ -80,21 +80,23 @@ class Pick(Runs):
 class Power(Runs):
     """The smallest true difference of two scores that is shown in 80 % of studies, before anything is run.
 
-    How seeds scatter is known from a pilot, or stated: sd=. Without either the items alone count.
+    How seeds scatter is known from a pilot (study= or pilot=), or stated (sd=). Without them the items alone count.
     """
 
     arms: int | None = key(None, "arms, the baseline among them (those of the pilot, else 2)", range=Range(at_least=2))
     tasks: int | None = key(None, "tasks whose mean is compared (those of the pilot, else 1)", range=Range(at_least=1))
     items: int | None = key(None, "items of each task (those of the pilot)", range=Range(at_least=1))
     seeds: int = key(3, "seeds of each arm", range=Range(at_least=3))
-    score: float | None = key(None, "score at which the items count (that of the pilot, else 0.8)", range=Range(above=0, below=1))
+    score: float | None = key(None, "score at which items count (that of the pilot, else 0.8)", range=Range(above=0, below=1))
     sd: float | None = key(
-        None, "standard deviation of the scores of one arm on one task over seeds, such as 0.01", range=Range(above=0, below=1)
+        None, "scatter over seeds of one arm's scores on one task, such as 0.01", range=Range(above=0, below=1)
     )
-    study: tuple[str, ...] = key((), "a study of the store as a pilot", whole=True)
-    pilot: tuple[Path, ...] = key((), "files or folders of results of any tool as a pilot", whole=True)
+    study: tuple[str, ...] = key((), "study of the store that is a pilot", whole=True)
+    pilot: Path | None = key(None, "file or folder of results of any tool that is a pilot")
+    columns: tuple[str, ...] = key((), "what the pilot calls its columns, such as arm=model,seed=run")
+    metric: str | None = key(None, "score of the pilot (its first)")
     all_pairs: bool = key(False, "compares all pairs of arms")
-    difference: str | None = key(None, "says what it takes to show so much, such as 1point")
+    difference: str | None = key(None, "what is wanted, such as 1point: says what shows it")
 
     def __post_init__(self) -> None:
         """InputError for two sources of the scatter."""
