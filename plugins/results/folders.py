@@ -1,0 +1,62 @@
+"""What readers share: files by their places, and one frame of the rows of all of them."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from harness import paths
+from harness.errors import some_of
+from harness.plugins.results.columns import stated
+from harness.reports.reading.results import Asked
+
+BEGINNING = 1 << 10
+"""Bytes by which a file is told from that of another tool."""
+DATE = r"(?P<date>\d{4}-\d\d-\d\dT[\d.-]*\d)"
+"""In names of files, when a run began."""
+RUN = ["arm", "task", "seed"]
+NAMED = 3
+"""Names of one list in a line."""
+
+
+def found(path: Path, places: str, begins: str = "") -> list[tuple[Path, re.Match[str]]]:
+    """Files at or below the path, sorted, each with the match of its absolute path and the pattern `places`.
+
+    The content matches `begins`; links are left out.
+    """
+    below = [path] if path.is_file() else [file for file in paths.below(path) if file.is_file() and not file.is_symlink()]
+    named = []
+    for file in below:
+        if match := re.fullmatch(places, file.absolute().as_posix()):
+            with file.open("rb") as content:
+                named += [(file, match)] if re.match(begins.encode(), content.read(BEGINNING)) else []
+    return named
+
+
+def rows(
+    path: Path, asked: Asked, tool: str, places: str, begins: str, of_file: Callable[[Path], pd.DataFrame]
+) -> pd.DataFrame | None:
+    """The rows of each file that is `found`, with columns for named groups of `places`, and for what flags say of the folder
+    that is its first group; None without a file.
+
+    With a group `revision`, an arm of several is an arm for each. With a group `date`, of an arm on a task with a seed the
+    newest rows count, which a line on stderr says.
+    """
+    parts = [
+        of_file(file).assign(**match.groupdict() | stated(Path(match[1]), asked)) for file, match in found(path, places, begins)
+    ]
+    if not parts:
+        return None
+    every = pd.concat(parts, ignore_index=True)
+    if "revision" in every:
+        several = every.groupby("arm")["revision"].transform("nunique") > 1
+        every["arm"] = every["arm"].mask(several, every["arm"] + "@" + every.pop("revision"))
+    if "date" in every:
+        dates = every.pop("date")
+        older = dates < dates.groupby([every[name] for name in RUN], dropna=False).transform("max")
+        if names := [" ".join(map(str, run)) for run in every.loc[older, RUN].drop_duplicates().itertuples(index=False)]:
+            print(f"{tool}: of several results the newest count, of {some_of(names, NAMED)}", file=sys.stderr)
+        every = every[~older]
+    return every
