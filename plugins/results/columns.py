@@ -6,6 +6,7 @@ takes names from the end of the path of each file or folder of a run.
 """
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyarrow import compute, types
 
 from harness.errors import InputError, on_one_line, some_of
 from harness.reports.reading.results import Asked
+from harness.terminal import counted
 
 NAMES = {
     "arm": "arm|model|system|variant",
@@ -34,7 +36,7 @@ NAMES = {
 """Column of a frame -> names by which a column of a file is known to be it."""
 
 NUMBERS = ("value", "items", "error")
-METRIC = "metrics."
+METRIC, FINISHED = "metrics.", "finished"
 PREFIX = re.compile(r"^(params|tags|config|metrics)\.")
 """Where a tool keeps what a column of its runs has."""
 
@@ -42,7 +44,7 @@ LISTED = 20
 """Columns in a line."""
 
 Row = dict[str, Any]
-"""A run: texts by names, numbers by `metrics.NAME`; what is named as a column of a frame is this column."""
+"""A run: texts by names, numbers by `metrics.NAME`, whether it `finished`; what is named as a column of a frame is that."""
 
 
 def stated(path: Path, asked: Asked) -> dict[str, str]:
@@ -112,7 +114,8 @@ def _typed(column: pyarrow.ChunkedArray, is_number: bool) -> pyarrow.ChunkedArra
 def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False) -> pd.DataFrame:
     """Runs as rows of a frame, of the metrics that flags name, or of `every` one.
 
-    A run without the metric, or without what `columns=arm=` names, has no row. InputError where flags name no metric.
+    A run without the metric, or without what `columns=arm=` names, has no row; nor has one that did not finish, which a line on
+    stderr says. InputError where flags name no metric.
     """
     names = [*dict.fromkeys(name for row in rows for name in row)]
     metrics = [name for name in names if name.startswith(METRIC)]
@@ -126,6 +129,9 @@ def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False)
         columns["metric" if len(picked) > 1 else "value"] = "+".join(picked)
     of = chosen(names, replace(asked, columns=columns), {}, where)
     values = max(of.values(), key=len) if "value" not in of else of["value"]
-    kept = [row for row in rows if any(name in row for name in of["arm"]) and any(name in row for name in values)]
+    finished = [row for row in rows if row.get(FINISHED, True)]
+    if unfinished := len(rows) - len(finished):
+        print(f"{on_one_line(str(where))}: left out {counted(unfinished, 'run')} that did not finish", file=sys.stderr)
+    kept = [row for row in finished if any(name in row for name in of["arm"]) and any(name in row for name in values)]
     used = [name for parts in of.values() for name in parts]
     return frame(pyarrow.table({name: [row.get(name) for row in kept] for name in used}), of, asked, {})
