@@ -103,12 +103,14 @@ def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked, k
 
 
 def _typed(column: pyarrow.ChunkedArray, is_number: bool) -> pyarrow.ChunkedArray:
-    """Numbers, also those that are text with a decimal point, as float64; texts once each."""
-    if types.is_boolean(column.type):
-        column = column.cast(pyarrow.int8())
+    """Numbers as float64, also those that are text with a decimal point, and true as 1; texts once each."""
     if not (is_number and types.is_primitive(column.type)):
         column = compute.utf8_trim_whitespace(column.cast(pyarrow.string()))
-    return column.cast(pyarrow.float64()) if is_number else column.dictionary_encode()
+        if not is_number:
+            return column.dictionary_encode()
+    if len(column) and str(column[0].as_py()).lower() in ("true", "false"):
+        column = column.cast(pyarrow.bool_()).cast(pyarrow.int8())
+    return column.cast(pyarrow.float64())
 
 
 def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False) -> pd.DataFrame:

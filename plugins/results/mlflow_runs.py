@@ -25,12 +25,14 @@ STATUS = 3
 """Number of the status FINISHED in `meta.yaml`."""
 
 KINDS = ("tags", "params", "metrics")
+DATABASE = r".*/ml(flow|runs)[^/]*\.(db|sqlite3?)"
+"""Path of one in a folder, where others of other tools may be."""
 FILE = rf"(?P<experiment>.*/[^/]+)/(?P<run>[0-9a-f]{{32}})/(?P<kind>{'|'.join(KINDS)})/(?P<name>.+)"
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """A row a run and metric; None for what is no store of MLflow."""
-    databases = folders.found(path, r".*/[^/]+\.(db|sqlite3?)", "SQLite format 3")
+    databases = folders.found(path, DATABASE if path.is_dir() else ".*", "SQLite format 3")
     runs = [run for file, _ in databases for run in _of_database(file)] or _of_folder(path)
     if not runs:
         return None

@@ -136,6 +136,7 @@ def test_a_folder_of_another_tool_is_none_and_a_link_is_not_followed(tool, tmp_p
     for other in ALL:
         assert other is tool or tool.rows(FIXTURES / ALL[other], Asked()) is None
     (tmp_path / "link").symlink_to(FIXTURES / ALL[tool])
+    (tmp_path / "optuna.db").write_bytes(b"SQLite format 3\0")
     assert tool.rows(tmp_path, Asked()) is None
 
 
