@@ -100,10 +100,32 @@ def load(config: RunConfig, split: str) -> Loaded:
     with library(source) as (datasets, cache):
         if any(Path(source.path, name).is_file() for name in SAVED):
             return _joined(_saved(config, source, split, datasets.load_from_disk(source.path)), config.task)
-        where: dict[str, Any] = {"revision": source.revision} if source.revision else {}
-        every = datasets.get_dataset_config_names(source.path, **where) if source.subset == EVERY else [source.subset]
-        builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **where) for subset in every]
+        builders = _builders(source, datasets, cache)
         return _joined([part for builder in builders for part in _built(config, source, split, builder)], config.task)
+
+
+def _builders(source: Source, datasets: ModuleType, cache: str | None) -> list[Any]:
+    """One of each configuration."""
+    where: dict[str, Any] = {"revision": source.revision} if source.revision else {}
+    every = datasets.get_dataset_config_names(source.path, **where) if source.subset == EVERY else [source.subset]
+    return [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **where) for subset in every]
+
+
+def features(config: RunConfig) -> Any:
+    """Column -> feature of the data set of a task, as it states them itself; empty where it has text files alone.
+
+    InputError for a data set that cannot be loaded.
+    """
+    source = _source(config, "train")
+    with library(source) as (datasets, cache):
+        if any(Path(source.path, name).is_file() for name in SAVED):
+            saved = datasets.load_from_disk(source.path)
+            return (next(iter(saved.values())) if isinstance(saved, dict) else saved).features
+        builder = _builders(source, datasets, cache)[0]
+        if source.cached:
+            builder.download_and_prepare()
+        files = [Path(path) for paths in (builder.config.data_files or {}).values() for path in paths]
+        return builder.info.features or (own_files.features(files[0]) if files else {})
 
 
 def _saved(config: RunConfig, source: Source, split: str, saved: Any) -> list[Loaded]:
@@ -145,9 +167,9 @@ def _of_rows(task: TaskConfig, source: Source, rows: Any, origin: str) -> Loaded
     """The columns of a data set that the task reads, and the names of its classes; InputError where its features do not fit."""
     named = {name: "task.fields" for field in task.fields for name in field.split("+")} | {task.label: "task.label"}
     for name, key in named.items():
-        if "." in name and _feature(rows.features, name) is None:
+        if "." in name and feature(rows.features, name) is None:
             raise unknown(f"column of {source.where}:", name, rows.features.flatten(), key)
-    if hasattr(_feature(rows.features, task.label), "feature") and task.kind in (TaskKind.classification, TaskKind.regression):
+    if hasattr(feature(rows.features, task.label), "feature") and task.kind in (TaskKind.classification, TaskKind.regression):
         raise InputError(
             f"{source.where}: column {task.label!r} of task.label has lists: set task.kind=tokens for a label of each word, "
             "task.kind=multilabel for several labels of a text"
@@ -193,7 +215,7 @@ def _options(config: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value not in (getattr(default, name), "\t")}
 
 
-def _feature(features: Any, name: str) -> Any:
+def feature(features: Any, name: str) -> Any:
     """That of a column, or of what a dotted name reaches in it; None without it."""
     for part in [name] if name in (features or ()) else name.split("."):
         features = getattr(features, "feature", features)
@@ -203,7 +225,7 @@ def _feature(features: Any, name: str) -> Any:
 
 def _class_names(features: Any, label: str) -> list[str] | None:
     """Of the class numbers of a column, or of those in its lists."""
-    kept = _feature(features, label)
+    kept = feature(features, label)
     return getattr(getattr(kept, "feature", kept), "names", None)
 
 
