@@ -6,7 +6,6 @@ weights are read again without the folder that they came from.
 
 import contextlib
 import functools
-import importlib.util
 import io
 import json
 import logging
@@ -128,11 +127,6 @@ def write_published(folder: Path, state: dict[str, Tensor], shape: EncoderConfig
     tensors = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if id(tensor) in own}
     with _quiet():
         model.save_pretrained(folder, state_dict=tensors)
-
-
-def is_installed() -> bool:
-    """Whether the library is there; it is not imported."""
-    return importlib.util.find_spec(TRANSFORMERS) is not None
 
 
 @functools.cache

@@ -5,6 +5,7 @@ read stands in its notes.
 """
 
 import hashlib
+import importlib.util
 import json
 import re
 from dataclasses import dataclass, replace
@@ -154,7 +155,7 @@ def provider_of(config: RunConfig, config_json: dict[str, Any]) -> Provider:
 def _is_foreign(config_json: dict[str, Any]) -> bool:
     """Whether no family of ours is that of this config.json, and the library, which may have it, is there."""
     kind = config_json.get("model_type")
-    return isinstance(kind, str) and kind not in FAMILIES and foreign.is_installed()
+    return isinstance(kind, str) and kind not in FAMILIES and importlib.util.find_spec(foreign.TRANSFORMERS) is not None
 
 
 def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:

@@ -62,6 +62,7 @@ class Loaded:
     unread: list[str] = field(default_factory=list)  # names of the other columns
     count: int = 0
     origin: str = ""  # name, revision, configuration and licence of the data set; empty for files of the user
+    features: Any = None  # column -> what the data set says of it, where it says something
 
     def __post_init__(self) -> None:
         self.count = self.count or len(next(iter(self.columns.values()), ()))
@@ -100,32 +101,10 @@ def load(config: RunConfig, split: str) -> Loaded:
     with library(source) as (datasets, cache):
         if any(Path(source.path, name).is_file() for name in SAVED):
             return _joined(_saved(config, source, split, datasets.load_from_disk(source.path)), config.task)
-        builders = _builders(source, datasets, cache)
+        where: dict[str, Any] = {"revision": source.revision} if source.revision else {}
+        every = datasets.get_dataset_config_names(source.path, **where) if source.subset == EVERY else [source.subset]
+        builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **where) for subset in every]
         return _joined([part for builder in builders for part in _built(config, source, split, builder)], config.task)
-
-
-def _builders(source: Source, datasets: ModuleType, cache: str | None) -> list[Any]:
-    """One of each configuration."""
-    where: dict[str, Any] = {"revision": source.revision} if source.revision else {}
-    every = datasets.get_dataset_config_names(source.path, **where) if source.subset == EVERY else [source.subset]
-    return [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **where) for subset in every]
-
-
-def features(config: RunConfig) -> Any:
-    """Column -> feature of the data set of a task, as it states them itself; empty where it has text files alone.
-
-    InputError for a data set that cannot be loaded.
-    """
-    source = _source(config, "train")
-    with library(source) as (datasets, cache):
-        if any(Path(source.path, name).is_file() for name in SAVED):
-            saved = datasets.load_from_disk(source.path)
-            return (next(iter(saved.values())) if isinstance(saved, dict) else saved).features
-        builder = _builders(source, datasets, cache)[0]
-        if source.cached:
-            builder.download_and_prepare()
-        files = [Path(path) for paths in (builder.config.data_files or {}).values() for path in paths]
-        return builder.info.features or (own_files.features(files[0]) if files else {})
 
 
 def _saved(config: RunConfig, source: Source, split: str, saved: Any) -> list[Loaded]:
@@ -177,7 +156,7 @@ def _of_rows(task: TaskConfig, source: Source, rows: Any, origin: str) -> Loaded
     read = [name for name in rows.column_names if name in _wanted(task).names]
     unread = [name for name in rows.column_names if name not in read]
     columns, names = rows.select_columns(read).to_dict() if read else {}, _class_names(rows.features, task.label)
-    return Loaded(columns, names, source.where, None, unread, len(rows), origin)
+    return Loaded(columns, names, source.where, None, unread, len(rows), origin, rows.features)
 
 
 def _origin(source: Source, info: Any) -> str:

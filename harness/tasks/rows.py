@@ -91,11 +91,13 @@ def kind_by_features(config: RunConfig) -> TaskKind | None:
         return None
     key = repr((task, config.data))
     if key not in _kinds:
-        columns = sources.features(config)
-        label, *texts = (sources.feature(columns, name) for name in (task.label, *task.fields))
+        features = sources.load(
+            replace(config, task=replace(task, kind=TaskKind.spans)), "train"
+        ).features  # which may be lists
+        label, *texts = (sources.feature(features, name) for name in (task.label, *task.fields))
         inner, are_lists = getattr(label, "feature", label), [hasattr(text, "feature") for text in texts]
         kinds = {
-            TaskKind.spans: isinstance(inner, dict) and {"text", "answer_start"} <= inner.keys(),
+            TaskKind.spans: isinstance(inner, dict) and "answer_start" in inner,
             TaskKind.regression: str(getattr(label, "dtype", "")).startswith("float"),
             TaskKind.tokens: inner is not label and hasattr(inner, "names") and are_lists == [True],
             TaskKind.multiple_choice: inner is label is not None and are_lists == [False, True],
