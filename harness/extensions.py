@@ -155,11 +155,14 @@ def code_of(name: str, key: str) -> Any:
             f"{key}={name}: no installed package has the module {module!r}: expected MODULE:CLASS of one, after pip install "
             "(a folder of one's own: pip install -e FOLDER)"
         )
-    if not {name, *packages} & {*os.environ.get(ALLOWED, "").split(",")}:
-        raise InputError(
-            f"{key}={name} stands in a file, and is code of package {packages[0]}: add {OPTION} {packages[0]} to run it"
-        )
+    refuse_unnamed(f"{key}={name}", f"package {packages[0]}", *packages, name)
     return load(EntryPoint(attribute, name, key), cast(Any, Callable), f"{key}={name} (package {packages[0]})")
+
+
+def refuse_unnamed(said: str, of: str, *names: str) -> None:
+    """InputError for code that no command has typed, nor allowed, by one of these names."""
+    if not {*names} & {*os.environ.get(ALLOWED, "").split(",")}:
+        raise InputError(f"{said} stands in a file, and is code of {of}: add {OPTION} {names[0]} to run it")
 
 
 @cache

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from harness import extensions
-from harness.checkpoints import native
+from harness.checkpoints import native, remote_code
 from harness.errors import InputError
 from harness.models.config import GROUP, EncoderConfig, Pooling
 from harness.models.encoder import seeded, without_values
@@ -83,10 +83,12 @@ def note_of_padding(config: EncoderConfig, folder: Path | None, said: str) -> li
     return _paddings[key]
 
 
-def code_facts(encoder: str) -> str:
-    """Package, version and, but for transformers, a hash of the source of the class that model.encoder names."""
+def code_facts(shape: EncoderConfig) -> str:
+    """Package, version and a hash of the source of the class that model.encoder names; for transformers that of remote code."""
+    encoder = str(shape.encoder)
     if encoder == TRANSFORMERS:
-        return f"{TRANSFORMERS} {_library().__version__}"
+        own = shape.options.get(remote_code.KEY)
+        return f"{TRANSFORMERS} {_library().__version__}" + (f", remote code {own}" if own else "")
     points = extensions.declared(GROUP)
     return extensions.source_of(encoder if ":" in encoder else points[f"encoder.{encoder}"].value)
 
@@ -127,6 +129,8 @@ def write_published(folder: Path, state: dict[str, Tensor], shape: EncoderConfig
     tensors = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if id(tensor) in own}
     with _quiet():
         model.save_pretrained(folder, state_dict=tensors)
+    if remote_code.KEY in shape.options:
+        remote_code.copy(remote_code.kept(shape.options[remote_code.KEY]), folder)
 
 
 @functools.cache
@@ -145,14 +149,21 @@ def _library() -> Any:
 def _config(config_json: dict[str, Any]) -> Any:
     """The library's config; ValueError for a type that it does not have, or that cannot be an arm."""
     known, kind = _library().CONFIG_MAPPING, config_json.get("model_type")
-    if not kind or kind not in known:
-        raise ValueError(f"model_type={kind!r} is none of transformers {_library().__version__}")
-    if kind in REFUSED:
+    if remote_code.KEY in config_json:
+        made = remote_code.config_class(config_json, _library())
+    elif not kind or kind not in known:
+        not_run = (
+            f"; its own code (auto_map) runs with model.{remote_code.KEY} alone" if remote_code.CLASSES in config_json else ""
+        )
+        raise ValueError(f"model_type={kind!r} is none of transformers {_library().__version__}{not_run}")
+    elif kind in REFUSED:
         raise ValueError(f"model_type={kind}: {REFUSED[kind]}")
-    config = known[kind].from_dict({key: value for key, value in config_json.items() if key != "model_type"})
+    else:
+        made = known[kind]
+    config = made.from_dict({key: value for key, value in config_json.items() if key != "model_type"})
     classes = _library().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(kind)
     config.architectures = [classes[0]] if isinstance(classes, tuple | list) else None  # the first has one state a token
-    depth = _text(config).num_hidden_layers
+    depth = getattr(_text(config), "num_hidden_layers", 1)
     if not 1 <= depth <= native.MOST_LAYERS:  # to build them takes time also without values
         raise ValueError(f"num_hidden_layers={depth} must be between 1 and {native.MOST_LAYERS:,}")
     if getattr(config, "default_language", "") is None:  # whose adapters texts without a language run through
@@ -173,8 +184,7 @@ def _encoder_part(model: Any, config: Any) -> nn.Module:
     part.warn_if_padding_and_no_attention_mask = lambda *_: None  # it reads values, which waits for the device
     types = getattr(_text(config), "type_vocab_size", None)
     part.takes_segments = isinstance(types, int) and types > 1
-    masked = _library().models.auto.modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    if config.model_type in masked and part is model:
+    if type(config) in _library().MODEL_FOR_MASKED_LM_MAPPING and part is model:
         part.make_masked_head = functools.partial(_masked_head, config)
     longest = _longest(part, _text(config))
     if longest is not None:
@@ -248,16 +258,13 @@ def _quiet() -> Iterator[None]:
 
 def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
     """The shape of published weights that the library computes; InputError, which begins with `said`, for an unknown type."""
-    kind = str(config_json.get("model_type"))
     try:
         known = _config(config_json)
     except ValueError as error:
-        unread = "; it has code of its own (auto_map), which is not run" if config_json.get("auto_map") else ""
-        raise InputError(f"{said}: {error}{unread}") from error
-    options = {key: value for key, value in config_json.items() if key not in UNREAD}
-    auto = _library().models.auto.modeling_auto
-    is_masked = kind in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not known.is_encoder_decoder
-    is_causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked and not known.is_encoder_decoder
+        raise InputError(f"{said}: {error}") from error
+    options = {key: value for key, value in config_json.items() if key not in UNREAD} | remote_code.part_of(config_json)
+    is_masked = type(known) in _library().MODEL_FOR_MASKED_LM_MAPPING and not known.is_encoder_decoder
+    is_causal = type(known) in _library().MODEL_FOR_CAUSAL_LM_MAPPING and not is_masked and not known.is_encoder_decoder
     text = _text(known)
     shape = EncoderConfig(
         encoder=TRANSFORMERS,
@@ -273,7 +280,7 @@ def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
 def notes(folder: Path, shape: EncoderConfig) -> list[str]:
     """What is said of published weights that the library computes; InputError for layers that cannot be kept."""
     shape_of(shape)
-    said = [f"computed by transformers {_library().__version__}, model_type={shape.options.get('model_type')}"]
+    said = [f"computed by {code_facts(shape)}, model_type={shape.options.get('model_type')}"]
     pickled = not any(folder.glob("*.safetensors"))
     return said + (["tensors of a pickle, read by torch.load(weights_only=True)"] if pickled else [])
 
@@ -291,7 +298,7 @@ def load_published(folder: Path, encoder: Foreign, said: str) -> dict[str, Tenso
 def _published_part(folder: Path, config: EncoderConfig, said: str) -> tuple[nn.Module, dict[str, Tensor]]:
     """The encoder of published weights, and the dense layer of their pooler by our names."""
     with _quiet():
-        model, lacking = _read(_library().AutoModel, folder, said)
+        model, lacking = _read(_library().AutoModel, folder, config, said)
         dense = getattr(getattr(model, "pooler", None), "dense", nn.Identity())
         pooler = {f"pooler.dense.{name}": one.detach() for name, one in dense.named_parameters() if id(one) not in lacking}
         part = _encoder_part(model, model.config)
@@ -301,10 +308,10 @@ def _published_part(folder: Path, config: EncoderConfig, said: str) -> tuple[nn.
     return part, pooler
 
 
-def _read(auto: Any, folder: Path, said: str) -> tuple[Any, set[int]]:
+def _read(auto: Any, folder: Path, shape: EncoderConfig, said: str) -> tuple[Any, set[int]]:
     """The model that the files have, and the ids of its parameters that they lack; InputError for files that cannot be read."""
     try:
-        config = _config(json.loads((folder / "config.json").read_text()))
+        config = _config(json.loads((folder / "config.json").read_text()) | remote_code.part_of(shape.options))
         model, info = auto.from_pretrained(
             folder, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True, trust_remote_code=False
         )
@@ -333,7 +340,7 @@ def masked_lm(folder: Path, shape: EncoderConfig, said: str) -> dict[str, Tensor
             f"{said}: model_type={shape.options.get('model_type')!r} has no head for masked tokens in transformers"
         )
     with _quiet():
-        model, lacking = _read(_library().AutoModelForMaskedLM, folder, said)
+        model, lacking = _read(_library().AutoModelForMaskedLM, folder, shape, said)
         part = _encoder_part(getattr(model, model.base_model_prefix), model.config)
         head = MaskedHead(model, None)
     for one in (part, head):

@@ -5,17 +5,17 @@ read stands in its notes.
 """
 
 import hashlib
-import importlib.util
 import json
 import re
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from harness import paths
-from harness.checkpoints import foreign, native, sentence_transformers
+from harness.checkpoints import foreign, native, remote_code, sentence_transformers
 from harness.config.choices import Provider
 from harness.config.conditions import has_task
 from harness.config.resolve import Checkpoint
@@ -123,7 +123,10 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     """
     folder = folder_of(present(config.model.init_from), pickles=True)
     config_json, said = _read_for(config, folder), present(config.model.init_from)
-    if provider_of(config, config_json) is Provider.transformers:
+    if config.model.remote_code is not None:
+        config_json = remote_code.stated(config_json, folder, said, config.model.remote_code)
+    provider = config.model.provider
+    if provider is Provider.transformers or (provider is Provider.auto and _is_foreign(config_json)):
         shape = foreign.published_shape(config_json, f"model.init_from={said!r}")
         files = [path for path in _weight_files(folder, "model.init_from") if path.suffix == ".safetensors"]
     else:
@@ -145,17 +148,11 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part, longest_text=longest, changeable=changeable)
 
 
-def provider_of(config: RunConfig, config_json: dict[str, Any]) -> Provider:
-    """Whose code computes the weights that this config.json belongs to."""
-    if config.model.provider is not Provider.auto:
-        return config.model.provider
-    return Provider.transformers if _is_foreign(config_json) else Provider.native
-
-
 def _is_foreign(config_json: dict[str, Any]) -> bool:
     """Whether no family of ours is that of this config.json, and the library, which may have it, is there."""
     kind = config_json.get("model_type")
-    return isinstance(kind, str) and kind not in FAMILIES and importlib.util.find_spec(foreign.TRANSFORMERS) is not None
+    is_ours = kind in FAMILIES and remote_code.KEY not in config_json
+    return isinstance(kind, str) and not is_ours and find_spec(foreign.TRANSFORMERS) is not None
 
 
 def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:

@@ -174,6 +174,8 @@ def _refuse_typed(overrides: list[Override]) -> None:
             extensions.allow(classes)
             for name in classes if group == "model" else ():  # model=MODULE:CLASS
                 ConfigStore.instance().store(name=f"{name}.yaml", group="model", node={"encoder": name}, package="model")
+        if group == "model.remote_code":
+            extensions.allow(map(str, choices))
         for choice in choices if group in GROUPS and not override.is_delete() else []:
             mistakes.refuse_choices(str(override.input_line), group, choice)
 
@@ -654,7 +656,7 @@ def settings(composed: Composed, source: Source, overrides: Sequence[str], swept
     candidates = {}
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        if key not in KEYS_IN_ARM_NAME and (key in swept or within(key, OF_ARM)):
+        if key not in KEYS_IN_ARM_NAME and (key in swept or (within(key, OF_ARM) and key != "model.remote_code")):
             candidates[override] = (key, value)
     if not candidates:
         return {}

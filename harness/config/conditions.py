@@ -10,6 +10,7 @@ from harness.config.choices import (
     KeepBest,
     MatchOn,
     Optimizer,
+    Provider,
     Rule,
     Scenario,
     Schedule,
@@ -188,6 +189,12 @@ RESOLVED = When(
     lambda _, own: own.until is Until.resolved,
     "adds seeds until there is a verdict",
     "sweep.until=resolved",
+    Refused.everywhere,
+)
+COMPUTED_BY_LIBRARY = When(
+    lambda run, own: starts_from_weights(run) and own.provider is not Provider.native,
+    "starts from weights that transformers computes",
+    "model.init_from=NAME without model.provider=native",
     Refused.everywhere,
 )
 FROM_WEIGHTS = When(

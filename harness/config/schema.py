@@ -42,6 +42,7 @@ from harness.config.conditions import (
     AS_SERVER,
     AT_LENGTHS,
     BY_LATENCY,
+    COMPUTED_BY_LIBRARY,
     DECAYING,
     DEFAULT_RATE,
     FINE_TUNING,
@@ -325,6 +326,9 @@ class ModelConfig(EncoderConfig):
         None, role=Role.place
     )  # name on the hub or folder of weights; other keys say what changes in their shape
     provider: Provider = option(Provider.auto, earlier=...)  # whose code computes published weights; auto: ours where it can
+    remote_code: str | None = option(
+        None, COMPUTED_BY_LIBRARY, earlier=...
+    )  # runs the code beside weights: its commit on the hub; of a folder, a hash of its .py files, which a wrong one states
     keep_layers: list[int] | None = option(
         None, FROM_WEIGHTS, earlier=...
     )  # of the weights, counted from 0; None: evenly spaced

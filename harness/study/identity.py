@@ -79,7 +79,7 @@ def content_of(
     `recipe` is the fingerprint, without the seed, of the pretraining that the run starts from.
     """
     taught = {} if config.finetune.teacher is None else {"finetune_teacher": teacher.hash_of(Path(config.finetune.teacher))}
-    code = {} if config.model.encoder is None else {"code": foreign.code_facts(config.model.encoder)}
+    code = {} if config.model.encoder is None else {"code": foreign.code_facts(config.model)}
     return (
         taught
         | code

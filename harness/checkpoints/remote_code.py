@@ -1,0 +1,90 @@
+"""Code that lies beside published weights: run by the hash that a command types as model.remote_code, or not at all.
+
+Its config.json names classes as `auto_map`. Of a repository of the hub the hash is a commit; of a folder it is that of its .py
+files, which are kept under it, so that a run is read again without the folder and whatever lies there later is not run.
+"""
+
+import hashlib
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from harness import extensions
+from harness.errors import InputError
+
+KEY, CLASSES = "remote_code", "auto_map"
+"""What a config.json and `model.options` have of it: the hash, and the classes by the names of `READ`."""
+
+READ = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM")
+REFERENCE = re.compile(r"(\w[\w.-]*/\w[\w.-]*--)?\w+\.\w+")
+"""`MODULE.CLASS`, behind the repository unless it is its own folder."""
+
+
+def hash_of(folder: Path) -> str:
+    """The first 40 digits of the SHA-256 of the names and the contents of its .py files."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.py")):
+        code = file.read_bytes()
+        digest.update(f"{file.name} {len(code)} ".encode() + code)
+    return digest.hexdigest()[:40]
+
+
+def stated(config_json: dict[str, Any], folder: Path, name: str, code: str) -> dict[str, Any]:
+    """The config.json of weights that were typed as `name`, with the code to run; InputError for another hash of a folder."""
+    repository, found = "" if Path(name).is_dir() else f"{name.partition('@')[0]}--", hash_of(folder)
+    classes = _classes(config_json, f"model.init_from={name!r}", repository)
+    if code != found and not all("--" in one for one in classes.values()):
+        raise InputError(f"model.{KEY}={code}: expected {found}, the hash of the .py files of {folder}: read them first")
+    copy(folder, kept(found))
+    return config_json | {KEY: code, CLASSES: classes}
+
+
+def part_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The keys that say which code is run; empty where none is."""
+    return {key: options[key] for key in (KEY, CLASSES) if KEY in options}
+
+
+def config_class(config_json: dict[str, Any], library: Any) -> Any:
+    """The class of the config, once the library's AutoModel and others make its models.
+
+    InputError where no command says that this code may run, and for code that is not there, or cannot be imported.
+    """
+    code, said = str(config_json[KEY]), f"model.{KEY}={config_json[KEY]}"
+    classes = _classes(config_json, said)
+    repository = classes["AutoModel"].rpartition("--")[0]
+    extensions.refuse_unnamed(said, repository or "a folder", code)
+    if repository and not re.fullmatch("[0-9a-f]{40}", code):
+        raise InputError(f"{said}: expected 40 hexadecimal digits, the commit of {repository} whose code you have read")
+    if not repository and hash_of(kept(code)) != code:
+        raise InputError(f"{said}: {kept(code)} does not have this code: add model.init_from=FOLDER once, which has it")
+    find = library.dynamic_module_utils.get_class_from_dynamic_module
+    try:
+        config, *models = (find(one, str(kept(code)), code_revision=code) for one in classes.values())
+        for auto, model in zip(READ[1:], models, strict=False):
+            getattr(library, auto).register(config, model, exist_ok=True)
+    except Exception as error:  # whatever code of others raises
+        raise InputError(f"{said} cannot be imported ({type(error).__name__}: {' '.join(str(error).split())})") from error
+    return config
+
+
+def kept(code: str) -> Path:
+    """Where the code of a folder is kept."""
+    cache: str = extensions.library("huggingface_hub.constants", "hub").HF_HOME
+    return Path(cache, "harness", code)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copies the code of a folder to another one."""
+    target.mkdir(parents=True, exist_ok=True)
+    for file in source.glob("*.py"):
+        shutil.copyfile(file, target / file.name)
+
+
+def _classes(config_json: dict[str, Any], said: str, repository: str = "") -> dict[str, str]:
+    """By the names that are read; InputError for other ones than classes of the repository, or of one that they name."""
+    named = config_json.get(CLASSES)
+    classes = {auto: str(named[auto]) for auto in READ if auto in named} if isinstance(named, dict) else {}
+    if not {*READ[:2]} <= classes.keys() or not all(map(REFERENCE.fullmatch, classes.values())):
+        raise InputError(f"{said}: expected a config.json whose {CLASSES} names MODULE.CLASS for {READ[0]} and {READ[1]}")
+    return {auto: one if "--" in one else f"{repository}{one}" for auto, one in classes.items()}
