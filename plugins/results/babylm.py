@@ -13,9 +13,7 @@ import pandas as pd
 
 from harness import paths
 from harness.plugins.results import folders
-from harness.reports.reading.results import Asked, Results
 
-TOOL = "the BabyLM evaluation"
 PLACES = (
     r"(.*/(?P<arm>[^/]+)/(?P<revision>[^/]+))/(zero_shot/.+|finetune)/(?P<task>[^/]+)/(best_temperature_report|results)\.txt"
 )
@@ -25,8 +23,9 @@ ROUNDING = 0.01
 
 def _of_report(file: Path) -> pd.DataFrame:
     text = paths.read(file, paths.LARGEST_RECORD).decode(errors="replace")
+    rows: list[tuple[str, float, str | None]] = []
     if file.name == "results.txt":
-        rows = [(name, float(value), None) for name, value in re.findall(r"(\w+): (.+)", text)]
+        rows += [(name, float(value), None) for name, value in re.findall(r"(\w+): (.+)", text)]
     else:
         sections = {title: lines for title, *lines in (part.splitlines() for part in text.split("### "))}
         title = next(title for title in sections if title.startswith("AVERAGE "))
@@ -35,13 +34,8 @@ def _of_report(file: Path) -> pd.DataFrame:
         single = {name: float(value) for name, _, value in lines if name}
         is_mean = len(single) > 1 and abs(statistics.fmean(single.values()) - score) <= ROUNDING
         percent = 0.01 if metric == "accuracy" else 1
-        rows = [(metric, value * percent, name) for name, value in (single if is_mean else {None: score}).items()]
+        rows += [(metric, value * percent, name) for name, value in (single if is_mean else {None: score}).items()]
     return pd.DataFrame(rows, columns=["metric", "value", "item"]).assign(unit="share", direction="higher")
 
 
-def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """The rows of all reports at or below the path; of a model with several revisions each is an arm."""
-    return folders.rows(path, asked, TOOL, PLACES, r"TEMPERATURE: |(accuracy|f1|mcc): ", _of_report)
-
-
-BABYLM = Results(TOOL, read)
+BABYLM = folders.results("the BabyLM evaluation", PLACES, r"TEMPERATURE: |(accuracy|f1|mcc): ", _of_report)

@@ -14,7 +14,6 @@ from harness import paths
 from harness.plugins.results import folders
 from harness.reports.reading.results import Asked, Results
 
-TOOL = "EncodEval"
 PLACES = r"(.*/(?P<arm>[^/]+))/(SC|SR|TC|IR|QA)/(?P<task>[^/]+)/((?P<settings>.*?)(_?(sd|seed)(?P<seed>\d+))?/)?results\.json"
 CELL = ["arm", "task", "settings"]
 LABELS = ("prediction", "label", "labels")
@@ -35,9 +34,12 @@ def _of_run(file: Path) -> pd.DataFrame:
     return _scores(output["test"]).assign(validation=_scores(output["validation"]).groupby("subset")["value"].mean().mean())
 
 
+RUNS = folders.results("EncodEval", PLACES, r'\s*\{\s*"(validation|test)"', _of_run)
+
+
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """The rows of all runs at or below the path."""
-    rows = folders.rows(path, asked, TOOL, PLACES, r'\s*\{\s*"(validation|test)"', _of_run)
+    """The rows of all runs at or below the path, with the best settings."""
+    rows = RUNS.read(path, asked)
     if rows is not None:
         rows["settings"] = rows["settings"].fillna("")
         best = rows.groupby(CELL)["validation"].mean().groupby(CELL[:2]).idxmax()
@@ -46,4 +48,4 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     return rows
 
 
-ENCODEVAL = Results(TOOL, read)
+ENCODEVAL = Results(RUNS.tool, read)

@@ -10,7 +10,7 @@ import pandas as pd
 from harness import paths
 from harness.errors import some_of
 from harness.plugins.results.columns import stated
-from harness.reports.reading.results import Asked
+from harness.reports.reading.results import Asked, Results
 
 BEGINNING = 1 << 10
 """Bytes by which a file is told from that of another tool."""
@@ -35,28 +35,27 @@ def found(path: Path, places: str, begins: str = "") -> list[tuple[Path, re.Matc
     return named
 
 
-def rows(
-    path: Path, asked: Asked, tool: str, places: str, begins: str, of_file: Callable[[Path], pd.DataFrame]
-) -> pd.DataFrame | None:
-    """The rows of each file that is `found`, with columns for named groups of `places`, and for what flags say of the folder
-    that is its first group; None without a file.
+def results(tool: str, places: str, begins: str, of_file: Callable[[Path], pd.DataFrame]) -> Results:
+    """Results whose rows are those `of_file`, of each file that is `found`: with columns for the named groups of `places`, and
+    for what flags say of the folder that is its first group.
 
     With a group `revision`, an arm of several is an arm for each. With a group `date`, of an arm on a task with a seed the
     newest rows count, which a line on stderr says.
     """
-    parts = [
-        of_file(file).assign(**match.groupdict() | stated(Path(match[1]), asked)) for file, match in found(path, places, begins)
-    ]
-    if not parts:
-        return None
-    every = pd.concat(parts, ignore_index=True)
-    if "revision" in every:
-        several = every.groupby("arm")["revision"].transform("nunique") > 1
-        every["arm"] = every["arm"].mask(several, every["arm"] + "@" + every.pop("revision"))
-    if "date" in every:
-        dates = every.pop("date")
-        older = dates < dates.groupby([every[name] for name in RUN], dropna=False).transform("max")
-        if names := [" ".join(map(str, run)) for run in every.loc[older, RUN].drop_duplicates().itertuples(index=False)]:
-            print(f"{tool}: of several results the newest count, of {some_of(names, NAMED)}", file=sys.stderr)
-        every = every[~older]
-    return every
+
+    def read(path: Path, asked: Asked) -> pd.DataFrame | None:
+        files = [(file, match.groupdict() | stated(Path(match[1]), asked)) for file, match in found(path, places, begins)]
+        if not files:
+            return None
+        rows = pd.concat([of_file(file).assign(**names) for file, names in files], ignore_index=True)
+        if "revision" in rows:
+            several = rows.groupby("arm")["revision"].transform("nunique") > 1
+            rows["arm"] = rows["arm"].mask(several, rows["arm"] + "@" + rows["revision"]).str.replace("__", "/")
+        if "date" in rows:
+            older = rows["date"] < rows.groupby(RUN, dropna=False)["date"].transform("max")
+            if names := [" ".join(map(str, run)) for run in rows.loc[older, RUN].drop_duplicates().itertuples(index=False)]:
+                print(f"{tool}: of several results the newest count, of {some_of(names, NAMED)}", file=sys.stderr)
+            rows = rows[~older]
+        return rows
+
+    return Results(tool, read)

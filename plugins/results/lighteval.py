@@ -9,10 +9,7 @@ import pandas as pd
 
 from harness import paths
 from harness.plugins.results import folders
-from harness.reports.reading.results import Asked, Results
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
-
-TOOL = "lighteval"
 
 
 def _of_run(file: Path) -> pd.DataFrame:
@@ -35,9 +32,4 @@ def _of_run(file: Path) -> pd.DataFrame:
     return pd.concat(rows).assign(arm=general["model_name"], seed=seed)
 
 
-def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """The rows of all runs at or below the path."""
-    return folders.rows(path, asked, TOOL, rf"(.*)/results_{folders.DATE}\.json", r'\s*\{\s*"config_general"', _of_run)
-
-
-LIGHTEVAL = Results(TOOL, read)
+LIGHTEVAL = folders.results("lighteval", rf"(.*)/results_{folders.DATE}\.json", r'\s*\{\s*"config_general"', _of_run)

@@ -3,6 +3,7 @@
 A group counts where none of its tasks is there. Runs of a model whose configs state other seeds are repetitions.
 """
 
+import collections
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,7 @@ import pandas as pd
 
 from harness import paths
 from harness.plugins.results import folders
-from harness.reports.reading.results import Asked, Results
 
-TOOL = "lm-evaluation-harness"
 SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 """Keys of its config; --seed sets all of them."""
 DIRECTIONS = {True: "higher", False: "lower"}
@@ -27,17 +26,17 @@ def _of_run(file: Path) -> pd.DataFrame:
         if {*output["group_subtasks"].get(task, ())} & {*output["results"]}:
             continue
         shots, higher = output["n-shot"].get(task), output["higher_is_better"].get(task, {})
-        samples = paths.named(file.parent, f"samples_{task}_{file.stem.rpartition('_')[2]}.jsonl")
+        items = output["n-samples"].get(task, {}).get("effective")
+        named: dict[str, dict[str, tuple[Any, ...]]] = collections.defaultdict(dict)  # filter -> metric -> beginning of a row
         for metric in (key for key in values if "," in key and "_stderr," not in key):
             name, _, of = metric.partition(",")
-            said = (f"{task} {shots}-shot" if shots else task, metric, DIRECTIONS.get(higher.get(name)))
+            named[of][name] = (f"{task} {shots}-shot" if shots else task, metric, DIRECTIONS.get(higher.get(name)))
             error = values.get(f"{name}_stderr,{of}")
-            items = output["n-samples"].get(task, {}).get("effective")
-            rows.append((*said, values[metric], error if isinstance(error, float) else None, items, None))
-            single = (
-                (sample[name], sample["doc_id"]) for sample in _read(samples) if sample["filter"] == of and name in sample
-            )
-            rows += [(*said, value, None, None, item) for value, item in single if isinstance(value, int | float)]
+            rows.append((*named[of][name], values[metric], error if isinstance(error, float) else None, items, None))
+        for sample in _read(paths.named(file.parent, f"samples_{task}_{file.stem.rpartition('_')[2]}.jsonl")):
+            for name, said in named[sample["filter"]].items():
+                if isinstance(value := sample.get(name), int | float):
+                    rows.append((*said, value, None, None, sample["doc_id"]))
     seeds = dict.fromkeys(str(seed) for key in SEEDS if (seed := output["config"].get(key)) is not None)
     return pd.DataFrame(rows, columns=COLUMNS).assign(arm=output["model_name"], seed=",".join(seeds) or None)
 
@@ -48,9 +47,4 @@ def _read(samples: Path) -> Iterator[dict[str, Any]]:
             yield from map(json.loads, iter(lambda: lines.readline(paths.LARGEST_RECORD), b""))
 
 
-def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """The rows of all runs at or below the path."""
-    return folders.rows(path, asked, TOOL, rf"(.*)/[^/]+_{folders.DATE}\.json", r'\s*\{\s*"results"', _of_run)
-
-
-LM_EVAL = Results(TOOL, read)
+LM_EVAL = folders.results("lm-evaluation-harness", rf"(.*)/[^/]+_{folders.DATE}\.json", r'\s*\{\s*"results"', _of_run)

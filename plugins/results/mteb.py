@@ -26,10 +26,9 @@ def _of_task(metric: str, file: Path) -> pd.DataFrame:
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """A row for each subset of a task; of a model with several revisions each is an arm."""
+    """A row for each subset of a task."""
     of_task = partial(_of_task, asked.metric or "main_score")
-    rows = folders.rows(path, asked, TOOL, PLACES, r'\s*\{\s*"dataset_revision"', of_task)
-    return None if rows is None else rows.assign(arm=rows["arm"].str.replace("__", "/"))
+    return folders.results(TOOL, PLACES, r'\s*\{\s*"dataset_revision"', of_task).read(path, asked)
 
 
 MTEB = Results(TOOL, read)
