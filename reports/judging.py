@@ -12,16 +12,17 @@ from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.section import HEADLINE, RESULTS, results_of
 from harness.document import first_screen, in_terminal
-from harness.errors import InputError, unknown
+from harness.errors import unknown
 from harness.reports import render, report
 from harness.reports.chapters import overview
 from harness.reports.chapters.ranks import ranks_section
 from harness.reports.options import Judge
-from harness.reports.read import compare_with_first
+from harness.reports.read import StudyRuns, compare_with_first, read, store_at
 from harness.reports.reading import results
 from harness.reports.reading.results import ResultsReader
+from harness.reports.reading.store import Output, Packed, Reader
 from harness.reports.reading.study import Options, Study
-from harness.reports.writing.tables import COLUMNS, Line, spread_and_change
+from harness.reports.writing.tables import COLUMNS, Line, score_title, spread_and_change
 from harness.terminal import wrapped
 
 
@@ -29,14 +30,14 @@ from harness.terminal import wrapped
 class Verdicts:
     """Of every arm against the baseline, in each score, and in all other metrics with the first of them."""
 
-    reader: ResultsReader
     comparisons: tuple[Comparison, ...]  # one a score
+    output: Output
     options: Options
 
     @property
     def table(self) -> pd.DataFrame:
         """A row an arm, task and metric, and over several tasks: means, changes, intervals, p and verdicts, in base units."""
-        lines = [line for one in self.comparisons for line in _lines(one, self.reader.scores[one.study])]
+        lines = [line for one in self.comparisons for line in _lines(one)]
         return pd.DataFrame(lines).reindex(columns=[name for name in COLUMNS if name not in ("conditions", "model", "scale")])
 
     @property
@@ -45,8 +46,8 @@ class Verdicts:
         return "\n\n".join(map(self._text, self.comparisons))
 
     def _text(self, comparison: Comparison) -> str:
-        notes = "\n".join(wrapped(note) for note in [comparison.study, *self.reader.output.notes[comparison.study]])
-        shown = [notes, first_screen(overview.screen(comparison))]
+        notes = self.output.notes.get(comparison.study, ()) if isinstance(self.output, Packed) else ()
+        shown = ["\n".join(map(wrapped, [comparison.study, *notes])), first_screen(overview.screen(comparison))]
         if self.options.all_pairs or self.options.random_tasks:
             shown += in_terminal(ranks_section(comparison, self.options.random_tasks))
         return "\n\n".join(filter(None, shown))
@@ -55,30 +56,32 @@ class Verdicts:
         return self.text
 
     def files(self, formats: str = render.DEFAULT) -> dict[str, dict[str, bytes]]:
-        """The name of a score -> its report, by the names of its files."""
-        return {
-            self.reader.scores[one.study]: render.render(Study(one, options=self.options, output=self.reader.output), formats)
-            for one in self.comparisons
-        }
+        """Study -> its report, by the names of its files."""
+        studies = (Study(one, options=self.options, output=self.output) for one in self.comparisons)
+        return {study.comparison.study: render.render(study, formats) for study in studies}
 
 
-def _lines(comparison: Comparison, score: str) -> Iterator[Line]:
+def _lines(comparison: Comparison) -> Iterator[Line]:
     every = overall.of_tasks(comparison)
     places = {section.task: Overall(comparison, (section,)) for section in every.sections}
     places |= {f"mean of {len(places)} tasks": every} if len(places) > 1 else {}
-    names = {HEADLINE: score} | {name: metrics.get(name).title for name in results_of(comparison.runs)[len(RESULTS) :]}
+    names = {HEADLINE: score_title(every.sections[0])} | {
+        name: metrics.get(name).title for name in results_of(comparison.runs)[len(RESULTS) :]
+    }
     for (place, over), (name, title) in product(places.items(), names.items()):
-        unit, direction = metrics.get(name).unit, metrics.get(name).direction.value
+        unit, direction = metrics.get(name).unit.replace("score", "share"), metrics.get(name).direction.value
         for label in over.labels:
             if spread := over.spread(label, name):
                 line: Line = {"task": place, "arm": label, "metric": title, "unit": unit, "direction": direction}
                 yield line | spread_and_change(spread, over.change(label, name))
 
 
-def verdicts(reader: ResultsReader, baselines: Sequence[str], options: Options | None = None) -> Verdicts:
-    """Of all scores; InputError where one lacks the baseline."""
-    each = (compare_with_first(study, reader.runs(study), reader.output, baselines) for study in reader.studies())
-    return Verdicts(reader, tuple(each), options or Options())
+def verdicts(reader: Reader, baselines: Sequence[str], options: Options | None = None) -> Verdicts:
+    """Of all scores of results of other tools, of the newest study of a store; InputError where one lacks the baseline."""
+    of_tools = isinstance(reader, ResultsReader)
+    found = [StudyRuns(reader, study, reader.runs(study)) for study in reader.studies()] if of_tools else [read(reader)]
+    each = (compare_with_first(one.study, one.runs, reader.output, baselines) for one in found)
+    return Verdicts(tuple(each), reader.output, options or Options())
 
 
 def judge(
@@ -101,20 +104,22 @@ def judge(
 def main(options: Judge) -> int:
     """0, and the tables on stdout; InputError for what cannot be read or compared."""
     render.formats(options.format)
-    if not options.paths:
-        raise InputError("judge needs files or folders of results: expected PATH")
     said = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
     asked = results.asked_of(options.columns, **said)
-    found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
-    name = " + ".join(path.resolve().name for path in options.paths)
-    newest = max(int(path.stat().st_mtime * 1000) for path in options.paths)
-    asked_of_study = Options(all_pairs=options.all_pairs, random_tasks=options.random_tasks)
-    judged = verdicts(ResultsReader(found, name, newest, options.unpaired), options.baseline, asked_of_study)
+    reader = store_at(options.paths[0]) if len(options.paths) == 1 else None
+    if reader is None:
+        found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
+        name = " + ".join(path.resolve().name for path in options.paths)
+        newest = max(int(path.stat().st_mtime * 1000) for path in options.paths)
+        reader = ResultsReader(found, name, newest, options.unpaired)
+    with reader.guarded():
+        chosen = Options(all_pairs=options.all_pairs, random_tasks=options.random_tasks)
+        judged = verdicts(reader, options.baseline, chosen)
     print(judged.text)
     if options.to:
         reports = judged.files(options.format)
-        for score, files in reports.items():
-            to = options.to / paths.report_folder("", score).name if len(reports) > 1 else options.to
+        for study, files in reports.items():
+            to = options.to / paths.report_folder("", study.rpartition(": ")[2]).name if len(reports) > 1 else options.to
             report.write(files, to)
             print(f"report: {to / next(iter(files))}")
     return 0

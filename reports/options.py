@@ -66,7 +66,7 @@ class Report(Compared):
 
     study: tuple[str, ...] = key((), f"{STUDIES} {NEWEST}", whole=True)
     to: Path | None = key(None, "folder to write to (reports/STUDY in `output`)")
-    format: str = key("md,html,csv", "what to write, of md, html, csv, latex, parquet, png")
+    format: str = key("md,html,csv", "what to write, of md, html, csv, latex, parquet, png, comment")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,4 +90,4 @@ class Judge(Pairs):
     direction: str | None = key(None, "of metrics whose files do not say it", choices=("higher", "lower"))
     unpaired: bool = key(False, "equal seeds of two arms are no pairs")
     to: Path | None = key(None, "folder for the report (none is written)")
-    format: str = key("md,html,csv", "what to write there, of md, html, csv, latex, parquet, png")
+    format: str = key("md,html,csv", "what to write there, of md, html, csv, latex, parquet, png, comment")

@@ -79,8 +79,8 @@ NAMED = 5
 
 
 def plain(metric: str) -> str:
-    """`acc` of `acc,none` and `eval_acc`: the name by which a metric is known."""
-    return re.sub(r"^(eval|test|validation|predict)_", "", metric.partition(",")[0].strip().casefold())
+    """`acc` of `acc,none`, `eval_acc` and `eval/acc`: the name by which a metric is known."""
+    return re.sub(r"^(eval|test|validation|predict)[_/]", "", metric.partition(",")[0].strip().casefold())
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,11 @@ class Difference:
         return math.hypot(of_replicates, ndtri((1 + confidence) / 2) * self.items) if self.items else of_replicates
 
     @property
+    def sd(self) -> float:
+        """Scatter of single pairs."""
+        return self.replicates_error * math.sqrt(self.independent or 1)
+
+    @property
     def replicates_error(self) -> float:
         """The part of the error that is that of the replicates."""
         error = self.error or 0.0
@@ -333,6 +338,8 @@ def half_intervals(n: int, sd: float, factor: float = 1.0, looks: float = 1.0, i
     return math.hypot(t_different * sd, z_different * items), math.hypot(t_same * sd, z_same * items)
 
 
+ASSUMED_SCORE = 0.8
+"""Score at which items are counted where no earlier run says one."""
 POWER = 0.8
 """How often a difference shall be shown, or an equal arm pass, for what is advised."""
 

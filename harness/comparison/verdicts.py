@@ -153,15 +153,10 @@ class Evidence:
             return None
 
         def is_resolved(n: int) -> bool:
-            different, same = half_intervals(n, self.sd, factor, self.looks, self.found.items)
+            different, same = half_intervals(n, self.found.sd, factor, self.looks, self.found.items)
             return different < abs(self.found.mean) if as_measured else different + same <= self.margin
 
         return fewest(is_resolved, self.fewest)
-
-    @property
-    def sd(self) -> float:
-        """Scatter of single pairs."""
-        return self.found.replicates_error * math.sqrt(self.found.independent or 1)
 
     def in_units(self, value: float, before: float) -> float:
         """In units of the metric, of a baseline of this value; infinite where no number holds it.

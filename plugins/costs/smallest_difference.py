@@ -10,15 +10,12 @@ from statistics import fmean
 
 from harness import metrics, tags
 from harness.comparison import paired
-from harness.comparison.paired import Replicate, compare_paired
+from harness.comparison.paired import ASSUMED_SCORE, Replicate, compare_paired
 from harness.config.choices import TaskKind
 from harness.study import forecast, replicates, tracked_study
 from harness.study.plan import PlannedRun
 from harness.tasks import prepared
 from harness.terminal import counted
-
-ASSUMED_SCORE = 0.8
-"""Score at which the items are counted where no earlier run says one."""
 
 Values = dict[tuple[str, ...], dict[Replicate, dict[str, float]]]
 """Kind of a run -> replicate -> results of the finished run."""
@@ -68,7 +65,7 @@ def _of_family(tasks: dict[str, replicates.Arms], baseline: str, values: Values,
         means = [{one: fmean(task[one] for task in side) for one in set(side[0]).intersection(*side)} for side in sides]
         difference = compare_paired(*means)
         if difference is not None and difference.error is not None and difference.independent:
-            variances.append(difference.replicates_error**2 * difference.independent)
+            variances.append(difference.sd**2)
             pairs.append(difference.n)
         if metric.unit == "score":
             items.append(

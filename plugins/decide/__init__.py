@@ -1,4 +1,4 @@
-"""Questions to a store beside its report: what differs between two runs, which arms pass a gate in CI, or satisfy limits."""
+"""Questions beside a report: what differs between two runs, which arms pass a gate or satisfy limits, what a study can tell."""
 
 from harness.commands import Command
 
@@ -16,4 +16,9 @@ PICK = Command(
     "the arms that satisfy limits on size, speed, memory and score",
     "harness.plugins.decide.options:Pick",
     "harness.plugins.decide.pick:main",
+)
+POWER = Command(
+    "the smallest difference of scores that so many seeds and items would show",
+    "harness.plugins.decide.options:Power",
+    "harness.plugins.decide.power:main",
 )

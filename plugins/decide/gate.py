@@ -161,7 +161,7 @@ class Test:
         """The fewest pairs with which an equal arm passes; None where that is unknown or beyond MOST_PAIRS."""
         if evidence.found.independent is None:
             return None
-        return pairs_needed(evidence.sd, self.margin(change), evidence.found.items, self.level_of_look)
+        return pairs_needed(evidence.found.sd, self.margin(change), evidence.found.items, self.level_of_look)
 
     def is_gain(self, tests: int) -> bool:
         """Whether it is shown to be better, as one of so many tests: beyond the noise floor, by a count by the limit."""

@@ -1,4 +1,4 @@
-"""The options of `compare`, `gate` and `pick`, which `--help` reads without what these need."""
+"""The options of `compare`, `gate`, `pick` and `power`, which `--help` reads without what these need."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -74,3 +74,31 @@ class Pick(Runs):
     max_memory_mb: float | None = key(None, "limit on peak memory of inference", range=LIMIT)
     at_least: tuple[str, ...] = key((), "METRIC=NUMBER in base units, such as eval/score=0.8; may be repeated", whole=True)
     at_most: tuple[str, ...] = key((), "METRIC=NUMBER in base units; may be repeated", whole=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power(Runs):
+    """The smallest true difference of two scores that is shown in 80 % of studies, before anything is run.
+
+    How seeds scatter is known from a pilot (study= or pilot=), or stated (sd=). Without them the items alone count.
+    """
+
+    arms: int | None = key(None, "arms, the baseline among them (those of the pilot, else 2)", range=Range(at_least=2))
+    tasks: int | None = key(None, "tasks whose mean is compared (those of the pilot, else 1)", range=Range(at_least=1))
+    items: int | None = key(None, "items of each task (those of the pilot)", range=Range(at_least=1))
+    seeds: int = key(3, "seeds of each arm", range=Range(at_least=3))
+    score: float | None = key(None, "score at which items count (that of the pilot, else 0.8)", range=Range(above=0, below=1))
+    sd: float | None = key(
+        None, "scatter over seeds of one arm's scores on one task, such as 0.01", range=Range(above=0, below=1)
+    )
+    study: tuple[str, ...] = key((), "study of the store that is a pilot", whole=True)
+    pilot: Path | None = key(None, "file or folder of results of any tool that is a pilot")
+    columns: tuple[str, ...] = key((), "what the pilot calls its columns, such as arm=model,seed=run")
+    metric: str | None = key(None, "score of the pilot (its first)")
+    all_pairs: bool = key(False, "compares all pairs of arms")
+    difference: str | None = key(None, "what is wanted, such as 1point: says what shows it")
+
+    def __post_init__(self) -> None:
+        """InputError for two sources of the scatter."""
+        if sum(map(bool, (self.sd, self.study, self.pilot))) > 1:
+            raise InputError("sd=, study= and pilot= each say how seeds scatter: expected one of them")

@@ -33,6 +33,8 @@ NAMES = {
 }
 """Column of a frame -> names by which a column of a file is known to be it."""
 
+GENERIC = ("value", "score")
+"""Names of a column of values that do not say which metric it is: a flag may."""
 NUMBERS = ("value", "items", "error")
 METRIC = "metrics."
 PREFIX = re.compile(r"^(params|tags|config|metrics)\.")
@@ -62,7 +64,7 @@ def chosen(names: Sequence[str], asked: Asked, known: Mapping[str, str], where: 
 
     InputError, which lists the columns, for one that is missing, and for two that have the name.
     """
-    there = f"the columns of {where} are {some_of([*map(on_one_line, names)], LISTED)}"
+    there = f"the columns of {on_one_line(str(where))} are {some_of([*map(on_one_line, names)], LISTED)}"
     result = {own: [name] if name in names else name.split("+") for own, name in asked.columns.items() if own != "path"}
     taken = [name for parts in result.values() for name in parts]
     values = [own for own, parts in result.items() if own == "value" or len(parts) > 1]
@@ -89,14 +91,16 @@ def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked, k
     columns of values is no row.
     """
     wide = next((own for own, names in chosen.items() if len(names) > 1), None)
-    metric = asked.metric or (None if wide else PREFIX.sub("", chosen["value"][0]))
+    named = None if wide else PREFIX.sub("", chosen["value"][0])
+    metric = asked.metric if wide or "value" in asked.columns or named in GENERIC else named
+    metric = metric or named
     parts = []
     for name in chosen[wide or "value"]:
         columns = {own: table[names[0]] for own, names in chosen.items() if own != wide} | {"value": table[name]}
         part = pyarrow.table({own: _typed(column, own in NUMBERS) for own, column in columns.items()})
         part = part.filter(compute.is_valid(part["value"])) if wide else part
         parts.append(part.to_pandas().assign(**known, **({wide: PREFIX.sub("", name)} if wide else {})))
-    rows = pd.concat(parts, ignore_index=True)
+    rows: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return rows if "metric" in rows or metric is None else rows.assign(metric=metric)
 
 
@@ -116,12 +120,13 @@ def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False)
     """
     names = [*dict.fromkeys(name for row in rows for name in row)]
     metrics = [name for name in names if name.startswith(METRIC)]
-    columns = {own: own for own in NAMES if own in names} | asked.columns
+    columns = {**{own: own for own in NAMES if own in names}, **asked.columns}
     if not {"metric", "value"} & {*columns} and not any("+" in name for name in columns.values()):
         picked = metrics if every and asked.metric is None else [f"{METRIC}{asked.metric}"]
         if not {*picked} <= {*metrics}:
             listed = some_of([on_one_line(name.removeprefix(METRIC)) for name in metrics], LISTED)
-            raise InputError(f"{where} has several metrics: expected metric=NAME, or columns=metric=A+B, of {listed}")
+            expected = f"metric=NAME, or columns=metric={METRIC}A+{METRIC}B, of {listed}"
+            raise InputError(f"{on_one_line(str(where))} has several metrics: expected {expected}")
         columns["metric" if len(picked) > 1 else "value"] = "+".join(picked)
     of = chosen(names, replace(asked, columns=columns), {}, where)
     values = max(of.values(), key=len) if "value" not in of else of["value"]

@@ -56,9 +56,9 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
             arrow_csv.ConvertOptions(column_types=texts, include_columns=used, null_values=[""], strings_can_be_null=True),
         )
     else:  # types that are stated keep Arrow from following lists of other columns into any depth
-        texts = [name for own, parts in of.items() for name in parts if own not in NUMBERS and len(parts) == 1]
+        names = [name for own, parts in of.items() for name in parts if own not in NUMBERS and len(parts) == 1]
         kinds = {name: KINDS.get(type(first[name]), pyarrow.string()) for name in used}
-        kinds |= {name: pyarrow.float64() for name in {*used} - {*texts} if kinds[name] == pyarrow.int64()}
+        kinds |= {name: pyarrow.float64() for name in {*used} - {*names} if kinds[name] == pyarrow.int64()}
         parsing = arrow_json.ParseOptions(explicit_schema=pyarrow.schema(kinds), unexpected_field_behavior="ignore")
         table = arrow_json.read_json(data, arrow_json.ReadOptions(block_size=BLOCK), parsing)
     return frame(table, of, asked, known)

@@ -91,13 +91,10 @@ class ResultsReader(Reader):
         of_studies = [[score] for score in scores] or [[]]
         of_studies[0] += others
         self._runs: dict[str, list[Run]] = {}
-        self.scores: dict[str, str] = {}
-        """Study -> name of its score."""
         errors, notes = {}, {}
         for names in of_studies:
             own = found.of(*names)
             study = name if len(of_studies) == 1 else f"{name}: {names[0]}"
-            self.scores[study] = "".join(names[: len(scores) > 0])
             self._runs[study], of_items = frame.runs(own, study, started, independent)
             errors |= of_items
             notes[study] = frame.said(own, independent)

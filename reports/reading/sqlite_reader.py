@@ -28,6 +28,7 @@ COLUMNS = {
 """Table of MLflow -> its columns that are read here."""
 
 ACTIVE = "lifecycle_stage = 'active'"
+IN_STUDY = f"experiment_id = ? and {ACTIVE}"
 VALUE = "case when is_nan then null else value end"
 NEWEST = "order by start_time is null, start_time desc, run_uuid limit 1"  # as MLflow orders runs
 RUN_NAME = "mlflow.runName"
@@ -83,10 +84,13 @@ class SqliteReader(Reader):
         return {name: str(number) for name, number in self._rows(f"select name, experiment_id from experiments where {ACTIVE}")}
 
     def runs(self, study: str) -> list[Run]:
-        return self._runs(f"experiment_id = ? and {ACTIVE}", study)
+        return [logged(*run) for run in self.stored(IN_STUDY, study)]
 
-    def _runs(self, which: str, *values: object) -> list[Run]:
-        """Runs with their tags, parameters and latest metrics; `which` is a condition on the table `runs`."""
+    def stored(self, which: str, *values: object) -> list[tuple[str, str | None, int | None, tuple[Values, Values, Values]]]:
+        """Id, name and start of runs, with tags, parameters and latest metrics as MLflow has them, None for NaN.
+
+        `which` is a condition on the table `runs`.
+        """
         found = self._rows(f"select run_uuid, name, start_time from runs where {which}", *values)
         of_runs: dict[str, tuple[Values, Values, Values]] = {run_id: ({}, {}, {}) for run_id, _, _ in found}
         same: Values = {}  # runs repeat their keys and most of their values: each is kept once
@@ -96,7 +100,7 @@ class SqliteReader(Reader):
                 for run_id, key, content in self._database.execute(query, values):  # row by row: there may be millions
                     if run_id in of_runs:  # a run may have begun since the first query
                         of_runs[run_id][place][same.setdefault(key, key)] = same.setdefault(content, content)
-        return [logged(run_id, name or of_runs[run_id][0].get(RUN_NAME), at, of_runs[run_id]) for run_id, name, at in found]
+        return [(run_id, name or of_runs[run_id][0].get(RUN_NAME), at, of_runs[run_id]) for run_id, name, at in found]
 
     def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
         marks = ", ".join("?" * len(studies))
@@ -104,7 +108,7 @@ class SqliteReader(Reader):
         values = [*studies, *(text for pair in identity.items() for text in pair)]
         query = f"select experiment_id, run_uuid from runs where experiment_id in ({marks}) and {ACTIVE}{tagged} {NEWEST}"
         for study, run_id in self._rows(query, *values):
-            return str(study), self._runs("run_uuid = ?", run_id)[0]
+            return str(study), logged(*self.stored("run_uuid = ?", run_id)[0])
         return None
 
     def history(self, run_id: str, key: str) -> list[tuple[int, float]]:

@@ -1,0 +1,151 @@
+"""`python -m reports power`: the smallest difference of scores that so many seeds and items would show, before they are run."""
+
+import bisect
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from harness.comparison import paired
+from harness.comparison.compare import FIRST, Comparison, compare
+from harness.comparison.paired import ASSUMED_SCORE, MOST_PAIRS, Design
+from harness.comparison.ranks import rankings
+from harness.errors import InputError
+from harness.metrics import FEWEST_REPLICATES
+from harness.plugins.decide.gate import ALLOWED
+from harness.plugins.decide.options import Power
+from harness.reports.read import read
+from harness.reports.reading import results
+from harness.reports.reading.predictions import errors_in
+from harness.reports.reading.results import ResultsReader
+from harness.reports.writing.formats import POINTS
+from harness.terminal import counted, table, wrapped
+
+SEEDS, TIMES = (3, 5, 10, 20), (1, 4, 16)
+"""Numbers of seeds that are shown beside that of the plan, and numbers of items as multiples of its own."""
+EVER = 10**9
+"""So many seeds, or items, leave nothing open."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A comparison that is planned, and what is known of its scores.
+
+    `items` are those of each task. `sd` is the scatter over seeds of the difference of two arms on one task, `per_item` the
+    variance of such a difference over items times their number; None where nothing says it.
+    """
+
+    arms: int = 2
+    tasks: int = 1
+    items: int | None = None
+    score: float = ASSUMED_SCORE
+    all_pairs: bool = False
+    sd: float | None = None
+    per_item: float | None = None
+    source: str = "unknown; whatever seeds scatter comes on top"
+
+    @property
+    def tests(self) -> int:
+        """How many one table holds."""
+        return self.arms * (self.arms - 1) // 2 if self.all_pairs else self.arms - 1
+
+    def smallest(self, seeds: int, items: int) -> float:
+        """The smallest true difference of two means over tasks that is shown with a power of 80 %."""
+        of_score = paired.items_error(self.score, self.score, (items, items))
+        error = of_score if self.per_item is None else math.sqrt(self.per_item / items)
+        sd, error = ((one or 0.0) / math.sqrt(self.tasks) for one in (self.sd, error))
+        return paired.smallest_difference(seeds, sd, self.tests, items=error)
+
+    def ways(self, size: float, seeds: int) -> Iterator[str]:
+        """What shows a difference of this size: seeds with the items of the plan, or items with so many seeds."""
+        items = self.items or EVER
+        needed = paired.fewest(lambda n: self.smallest(n, items) <= size, FEWEST_REPLICATES)
+        enough = self.smallest(EVER, items) <= size
+        number = f"{needed:,}" if needed <= MOST_PAIRS else f"over {MOST_PAIRS:,}" if enough else "no number of"
+        yield f"{number} seeds" + (f" with {items:,} items" if self.items else "")
+        if self.items:
+            needed = 1 + bisect.bisect_left(range(1, EVER), True, key=lambda count: self.smallest(seeds, count) <= size)
+            yield f"{f'{needed:,}' if needed < EVER else 'no number of'} items with {seeds} seeds"
+
+
+def of_pilot(comparison: Comparison) -> Plan:
+    """As many arms, tasks and items as the pilot has, and the scatter of its pairs; InputError without a pair of two seeds."""
+    tables = [ranking for ranking in rankings(comparison) if len(ranking.sections) == 1]
+    items, variances, per_item = [], [], []
+    for ranking in tables:
+        row = ranking.sections[0].by_label[ranking.labels[0]]
+        items += [1 / row.item] if row.item else []
+        for found in (change.evidence.found for change in ranking.changes.values() if change.evidence):
+            free = found.independent or found.n / 2  # runs that do not pair: as many of either arm
+            variances += [found.replicates_error**2 * free] if found.error and found.of in (Design.SEEDS, Design.RUNS) else []
+            per_item += [found.items**2 / row.item] if row.item and found.items else []
+    if not variances:
+        raise InputError(f"{comparison.study!r} has no two arms with the scores of two seeds each: expected a pilot with some")
+    return Plan(
+        len(comparison.labels),
+        len(tables),
+        round(fmean(items)) if items else None,
+        fmean(place.mean for ranking in tables for place in ranking.places),
+        sd=math.sqrt(fmean(variances)),
+        per_item=fmean(per_item) if per_item else None,
+        source=f"from {counted(len(variances), 'pair')} of arms in {comparison.study}",
+    )
+
+
+def planned(options: Power) -> Plan:
+    """What the options say, and the pilot in place of what they do not; InputError where neither says anything of scores."""
+    plan = Plan()
+    if options.sd is not None:
+        plan = Plan(sd=math.sqrt(2) * options.sd, source="√2 times that of single scores, as if arms shared no luck of a seed")
+    elif options.study:
+        runs = read(options.address, options.study, options.where)
+        with runs.reader.guarded():
+            plan = of_pilot(compare(runs.study, runs.runs, FIRST, options.along, errors_in(runs.reader.output)))
+    elif options.pilot:
+        asked = results.asked_of(options.columns, metric=options.metric)
+        reader = ResultsReader(results.checked([results.rows_of(options.pilot, asked)], asked), options.pilot.name)
+        study = next(iter(reader.studies()))
+        plan = of_pilot(compare(study, reader.runs(study), FIRST, errors=errors_in(reader.output)))
+    said = {name: getattr(options, name) for name in ("arms", "tasks", "items", "score", "all_pairs")}
+    plan = replace(plan, **{name: value for name, value in said.items() if value is not None})
+    if plan.sd is None and plan.items is None:
+        raise InputError("power knows nothing of seeds and items: expected items=, sd=, study= or pilot=")
+    return plan
+
+
+def size_of(text: str) -> float:
+    """The share that is written `1point`; InputError for another text."""
+    match = ALLOWED.fullmatch(text.strip())
+    if match is None or match[2] == "%" or not 0 < float(match[1]) < POINTS:
+        raise InputError(f"difference={text!r}: expected a size above 0 and below {POINTS}, such as 0.5points")
+    return float(match[1]) / POINTS
+
+
+def main(options: Power) -> int:
+    """0, and the table on stdout."""
+    size, plan = size_of(options.difference) if options.difference else None, planned(options)
+    scatter = "" if plan.sd is None else f"{POINTS * plan.sd:.2f} points on one task, "
+    alike = "that err on different items" if plan.per_item is None else "as alike as in the pilot"
+    items = (
+        f"{plan.items:,} a task, of arms at a score of {plan.score:.2f} {alike}" if plan.items else "unknown, and left aside"
+    )
+    lines = [
+        f"{plan.arms} arms, {'all pairs' if plan.all_pairs else 'against a baseline'} ({counted(plan.tests, 'test')}, Holm), "
+        f"{f'mean of {plan.tasks} tasks' if plan.tasks > 1 else 'one task'}.",
+        f"Scatter of differences over seeds: {scatter}{plan.source}.",
+        f"Items: {items}.",
+    ]
+    print("\n".join(map(wrapped, lines)) + "\n")
+    seeds = sorted({*SEEDS, options.seeds}) if plan.sd is not None else []
+    counts = [plan.items * times for times in TIMES] if plan.items else []
+    heads = [*(f"{count:,} items" for count in counts), *(["seeds alone"] if seeds else [])]
+    rows = [
+        ["items alone" if number == EVER else str(number)]
+        + [f"{POINTS * plan.smallest(number, count):.2f}" for count in (*counts, *([EVER] if seeds else []))]
+        for number in (*seeds, *([EVER] if counts else []))
+    ]
+    print(table(("seeds", *heads), rows, "lr"))
+    print("\n" + wrapped("Points of the smallest true difference that 80 % of such studies show."))
+    if size is not None:
+        print(wrapped(f"To show {options.difference}: {', or '.join(plan.ways(size, options.seeds))}."))
+    return 0

@@ -1,0 +1,28 @@
+"""The opening of a report as a comment for a pull request: Markdown of at most 30 lines, for GitHub and GitLab."""
+
+from harness.document import Table, markdown
+from harness.reports.render import Files, Format, Report
+from harness.reports.writing.formats import escape
+
+MOST_LINES = 30
+MOST_ARMS = 16
+"""Arms in the table; of more the number is said."""
+
+
+def comment(report: Report) -> Files:
+    """`comment.md`: what was compared, the answer, the first table, and what its signs say."""
+    texts: list[str] = [f"### {escape(report.study)}"]
+    for block in report.document.sections[0].blocks:
+        if isinstance(block, Table):
+            rows = block.rows
+            texts += markdown(Table(block.head, rows[:MOST_ARMS], block.left))
+            texts += [f"and {len(rows) - MOST_ARMS} more arms"] if len(rows) > MOST_ARMS else []
+            break
+        texts += [block] if isinstance(block, str) else []
+    screen = report.document.screen
+    texts += [f"<sub>{' '.join(' '.join(screen.notes).split())}</sub>"] if screen else []
+    lines = [line for text in texts for line in (*text.split("\n"), "")]
+    return {"comment.md": "\n".join([*lines[: MOST_LINES - 1], ""]).encode()}
+
+
+COMMENT = Format(comment)

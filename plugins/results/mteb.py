@@ -1,0 +1,34 @@
+"""Results folders of MTEB (1.11 to 2.26): `MODEL/REVISION/TASK.json`; each subset is a task, and so is each split but `test`.
+
+The metric is `main_score`, or that of --metric. The files state no seeds and no single items.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from harness import paths
+from harness.plugins.results import folders
+from harness.reports.reading.results import Asked, Results
+
+TOOL = "MTEB"
+PLACES = r"(.*/(?P<arm>(?!experiments/)[^/]+)/(?P<revision>[^/]+(/experiments/[^/]+)?))/[^/]+\.json"
+
+
+def _of_task(metric: str, file: Path) -> pd.DataFrame:
+    output, rows = paths.read_object(file), []
+    for split, subsets in output["scores"].items():
+        for scores in subsets:
+            places = [place for place in (split, scores["hf_subset"]) if place not in ("test", "default")]
+            rows.append((" ".join([output["task_name"], *places]), metric, scores[metric]))
+    return pd.DataFrame(rows, columns=["task", "metric", "value"])
+
+
+def read(path: Path, asked: Asked) -> pd.DataFrame | None:
+    """A row for each subset of a task."""
+    of_task = partial(_of_task, asked.metric or "main_score")
+    return folders.results(TOOL, PLACES, r'\s*\{\s*"dataset_revision"', of_task).read(path, asked)
+
+
+MTEB = Results(TOOL, read)

@@ -1,0 +1,151 @@
+"""Results of evaluation tools: values, items and errors are as they printed them, and no other file is taken for theirs.
+
+Fixtures: those of lm-evaluation-harness 0.4.13, lighteval 0.13.0 and MTEB 2.26.24 were written by them (`make_evaluations.py`);
+those of EncodEval and of the BabyLM challenge have the form of the files in their repositories.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.comparison.frame import COLUMNS
+from harness.errors import InputError
+from harness.plugins.results.babylm import BABYLM
+from harness.plugins.results.encodeval import ENCODEVAL
+from harness.plugins.results.lighteval import LIGHTEVAL
+from harness.plugins.results.lm_eval import LM_EVAL
+from harness.plugins.results.mteb import MTEB
+from harness.reports.reading import results
+from harness.reports.reading.results import Asked
+
+FIXTURES = Path(__file__).with_name("fixtures")
+NAMES = ["arm", "task", "seed", "metric"]
+TOOLS = {"lm_eval": LM_EVAL, "lighteval": LIGHTEVAL, "mteb": MTEB, "encodeval": ENCODEVAL, "babylm": BABYLM}
+PRINTED = pd.read_csv(FIXTURES / "printed.csv", sep=";", dtype={"seed": str})
+"""What the tools print of values over all items."""
+SINGLE = {
+    ("lm_eval", "tiny-a", "colour 1-shot", "2", "acc,none"): {0: 0, 1: 1, 2: 1, 3: 1},
+    ("lm_eval", "tiny-b", "animal 1-shot", "1", "acc,none"): {0: 1, 1: 0, 2: 1},
+    ("lm_eval", "tiny-b", "write", "0,1234", "exact_match,first"): {0: 0, 1: 0, 2: 0},
+    ("lighteval", "tiny-b", "words:animal|0", None, "acc"): {"1": 0, "0": 1, "2": 1},
+    ("encodeval", "encoder-a", "sst2", "0", "score"): {0: 1, 1: 1, 2: 0, 3: 0, 4: 0},
+    ("encodeval", "encoder-b", "sst2", "1", "score"): {0: 1, 1: 1, 2: 1, 3: 0, 4: 0},
+    ("encodeval", "encoder-b", "xnli fr", None, "accuracy"): {1: 1, 3: 1, 5: 1},
+    ("babylm", "elcbert", "blimp_filtered", None, "accuracy"): {
+        "adjunct_island": 0.5717,
+        "passive_1": 0.7943,
+        "wh_island": 0.6603,
+    },
+}
+BROKEN = {
+    "lm_eval": ("tiny-a/results_2026-11-28T07-00-00.0.json", '{"results": '),
+    "lighteval": ("results/a/results_2026-11-28T07-00-00.0.json", '{"config_general": '),
+    "mteb": ("a__b/revision/Task.json", '{"dataset_revision": '),
+    "encodeval": ("a/SC/sst2/lr1e-05_sd0/results.json", '{"test": '),
+    "babylm": ("a/main/zero_shot/mlm/blimp/blimp_filtered/best_temperature_report.txt", "TEMPERATURE: 1\n### AVERAGE "),
+}
+"""Place of a file, and its beginning."""
+CONTENTS = (
+    "",
+    "{}}",
+    "[]",
+    "3",
+    '{"a": {}}',
+    '{"a": {"b": 3}}',
+    '{"a": {"acc,none": {}}}, "group_subtasks": {}}',
+    '"\\ud800"',
+    "\0\n",
+)
+CONTENTS += ("[" * 100_000, "1" * 100_000)
+
+
+def read(tool: str, path: Path, **asked: str) -> pd.DataFrame:
+    rows = TOOLS[tool].rows(path, Asked(**asked))
+    assert rows is not None
+    assert rows["direction"].eq("higher").all() if tool in ("lm_eval", "babylm") else "direction" not in rows
+    return rows.reindex(columns=[*COLUMNS]).astype(object).where(lambda one: one.notna(), None)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_values_of_a_task_are_those_that_the_tool_printed(tool: str):
+    rows = read(tool, FIXTURES / tool)
+    both = [rows[rows["item"].isna()], PRINTED[PRINTED["tool"] == tool]]
+    values, printed = (of.set_index(NAMES)[["value", "error", "items"]].astype(float).sort_index() for of in both)
+    pd.testing.assert_frame_equal(values, printed, atol=5e-5, check_index_type=False)
+
+
+@pytest.mark.parametrize("case", SINGLE, ids=str)
+def test_values_of_single_items_are_read(case: tuple[str | None, ...]):
+    tool, *names = case
+    rows = read(str(tool), FIXTURES / str(tool))[[*NAMES, "item", "value"]].to_numpy().tolist()
+    assert {item: value for *of, item, value in rows if of == names and item is not None} == pytest.approx(SINGLE[case])
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_no_file_of_another_tool_is_read(tool: str, tmp_path: Path):
+    (tmp_path / "results.json").write_text("[]")
+    others = [FIXTURES / other for other in TOOLS if other != tool]
+    assert all(TOOLS[tool].rows(path, Asked()) is None for path in (*others, tmp_path, tmp_path / "results.json"))
+    assert results.checked([results.rows_of(FIXTURES / tool, Asked())], Asked()).rows["value"].between(0, 1).all()
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=lambda content: content[:9])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_broken_file_is_refused_in_one_line(tool: str, content: str, tmp_path: Path):
+    place, beginning = BROKEN[tool]
+    (tmp_path / place).parent.mkdir(parents=True)
+    (tmp_path / place).write_text(beginning + content)
+    with pytest.raises(InputError, match=r"^[^\n]{1,600}$"):
+        results.checked([results.rows_of(tmp_path, Asked())], Asked())
+
+
+def copied(tool: str, to: Path) -> Path:
+    return Path(shutil.copytree(FIXTURES / tool, to / tool))
+
+
+def test_a_group_counts_where_none_of_its_tasks_is_there(tmp_path: Path):
+    for file in copied("lm_eval", tmp_path).rglob("results_*.json"):
+        output = json.loads(file.read_text())
+        output["results"] = {name: of for name, of in output["results"].items() if name not in ("colour", "animal")}
+        file.write_text(json.dumps(output))
+    rows = read("lm_eval", tmp_path)
+    assert rows.loc[rows["task"].str.startswith("words"), "value"].tolist() == pytest.approx([4 / 7, 6 / 7, 3 / 7, 4 / 7])
+
+
+def test_of_runs_with_one_seed_the_newest_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    older, *_ = sorted(copied("lm_eval", tmp_path).glob("tiny-b/results_*"))
+    newer = older.with_name("results_2030-01-01T00-00-00.000000.json")
+    newer.write_text(older.read_text().replace('"acc,none": 0.25', '"acc,none": 0.125'))
+    rows = read("lm_eval", tmp_path)
+    of_seed = rows[(rows["arm"] == "tiny-b") & (rows["task"] == "colour 1-shot") & (rows["seed"] == "1")]
+    assert of_seed["value"].tolist() == [0.125]
+    assert "tiny-b colour 1-shot 1" in capsys.readouterr().err
+
+
+def test_samples_that_are_a_link_are_left_out(tmp_path: Path):
+    for tool, pattern in (("lm_eval", "samples_*"), ("lighteval", "details_*")):
+        for file in copied(tool, tmp_path).rglob(pattern):
+            file.rename(file.with_name("moved"))
+            file.symlink_to("moved")
+        assert read(tool, tmp_path / tool)["item"].isna().all()
+
+
+def test_several_revisions_of_a_model_are_arms_and_another_metric_may_be_asked_for(tmp_path: Path):
+    folder = copied("mteb", tmp_path) / "made__tiny-a"
+    shutil.copytree(folder / f"{1:040}", folder / "later")
+    (folder / "later" / "Colours.json").unlink()
+    assert {*read("mteb", tmp_path)["arm"]} == {f"made/tiny-a@{1:040}", "made/tiny-a@later", "made/tiny-b"}
+    pearson = read("mteb", folder / "later", metric="cosine_pearson")
+    assert pearson[["arm", "metric"]].drop_duplicates().to_numpy().tolist() == [["made/tiny-a", "cosine_pearson"]]
+
+
+def test_seeds_may_be_taken_from_the_path(tmp_path: Path):
+    for seed in "34":
+        shutil.copytree(FIXTURES / "babylm", tmp_path / f"seed{seed}")
+    rows = TOOLS["babylm"].rows(tmp_path, Asked({"path": "seed{seed}/{arm}/main"}))
+    assert rows is not None
+    assert {*rows["seed"]} == {"3", "4"}
+    assert {*rows["arm"]} == {"ltgbert", "elcbert"}
