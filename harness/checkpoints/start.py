@@ -8,6 +8,7 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import facts
 from harness.models.config import EncoderConfig
+from harness.tasks.rows import kind_by_features
 
 
 def checkpoint_of(config: RunConfig, allowed: Iterable[str] = ()) -> Checkpoint | None:
@@ -29,11 +30,12 @@ def checkpoint_of(config: RunConfig, allowed: Iterable[str] = ()) -> Checkpoint 
 def read(config: RunConfig) -> Found:
     """Everything that must be read before the composed config can be resolved, except the vocabulary.
 
-    InputError for weights that do not exist, and for two checkpoints to start from.
+    InputError for weights that do not exist, for two checkpoints to start from, and for a data set that cannot be loaded.
     """
     checkpoint, taught = checkpoint_of(config), teacher.read(config)
     shape = None if checkpoint is not None else shape_of_class(config)
-    return Found(checkpoint, taught, facts.threads(config.hardware), facts.chosen_dtype(config.hardware), shape)
+    threads, dtype = facts.threads(config.hardware), facts.chosen_dtype(config.hardware)
+    return Found(checkpoint, taught, threads, dtype, shape, kind_by_features(config))
 
 
 def shape_of_class(config: RunConfig) -> EncoderConfig | None:

@@ -112,6 +112,7 @@ class Found:
     threads: int | None = None  # CPU threads of each process of training if hardware.threads is null
     dtype: Dtype | None = None  # that of the run; differs from hardware.dtype where that is auto
     shape: EncoderConfig | None = None  # of an encoder of another package without weights, with the sizes that its class has
+    kind: TaskKind | None = None  # of a task whose data set says it
 
 
 def resolve(composed: RunConfig, found: Found) -> RunConfig:
@@ -120,6 +121,10 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
     config = started_from(composed, found.checkpoint, found.shape)
+    if found.kind is not None:
+        task = replace(config.task, kind=found.kind)
+        task = replace(task, scores=[], headline="") if task.scores == SCORES[config.task.kind] else task
+        config = replace(config, task=task)
     if found.teacher is not None:
         folder, tokenizer = found.teacher
         config = replace(config, pretrain=replace(config.pretrain, teacher=folder), tokenizer=tokenizer)

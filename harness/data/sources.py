@@ -62,6 +62,7 @@ class Loaded:
     unread: list[str] = field(default_factory=list)  # names of the other columns
     count: int = 0
     origin: str = ""  # name, revision, configuration and licence of the data set; empty for files of the user
+    features: Any = None  # column -> what the data set says of it, where it says something
 
     def __post_init__(self) -> None:
         self.count = self.count or len(next(iter(self.columns.values()), ()))
@@ -145,9 +146,9 @@ def _of_rows(task: TaskConfig, source: Source, rows: Any, origin: str) -> Loaded
     """The columns of a data set that the task reads, and the names of its classes; InputError where its features do not fit."""
     named = {name: "task.fields" for field in task.fields for name in field.split("+")} | {task.label: "task.label"}
     for name, key in named.items():
-        if "." in name and _feature(rows.features, name) is None:
+        if "." in name and feature(rows.features, name) is None:
             raise unknown(f"column of {source.where}:", name, rows.features.flatten(), key)
-    if hasattr(_feature(rows.features, task.label), "feature") and task.kind in (TaskKind.classification, TaskKind.regression):
+    if hasattr(feature(rows.features, task.label), "feature") and task.kind in (TaskKind.classification, TaskKind.regression):
         raise InputError(
             f"{source.where}: column {task.label!r} of task.label has lists: set task.kind=tokens for a label of each word, "
             "task.kind=multilabel for several labels of a text"
@@ -155,7 +156,7 @@ def _of_rows(task: TaskConfig, source: Source, rows: Any, origin: str) -> Loaded
     read = [name for name in rows.column_names if name in _wanted(task).names]
     unread = [name for name in rows.column_names if name not in read]
     columns, names = rows.select_columns(read).to_dict() if read else {}, _class_names(rows.features, task.label)
-    return Loaded(columns, names, source.where, None, unread, len(rows), origin)
+    return Loaded(columns, names, source.where, None, unread, len(rows), origin, rows.features)
 
 
 def _origin(source: Source, info: Any) -> str:
@@ -193,7 +194,7 @@ def _options(config: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value not in (getattr(default, name), "\t")}
 
 
-def _feature(features: Any, name: str) -> Any:
+def feature(features: Any, name: str) -> Any:
     """That of a column, or of what a dotted name reaches in it; None without it."""
     for part in [name] if name in (features or ()) else name.split("."):
         features = getattr(features, "feature", features)
@@ -203,7 +204,7 @@ def _feature(features: Any, name: str) -> Any:
 
 def _class_names(features: Any, label: str) -> list[str] | None:
     """Of the class numbers of a column, or of those in its lists."""
-    kept = _feature(features, label)
+    kept = feature(features, label)
     return getattr(getattr(kept, "feature", kept), "names", None)
 
 

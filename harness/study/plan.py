@@ -80,7 +80,8 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
                 run.inputs.weights_read
                 and f"{run.config.model.init_from or run.config.model.encoder}: {run.inputs.weights_read}"
             )
-            run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config), read)), *run.notes]
+            said = (_smaller_vocabulary(config, run.config), note(run.config), read, _kind_taken(config, run))
+            run.notes = [*filter(None, said), *run.notes]
             first = planned.setdefault(run.folder, run)
             if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
                 raise InputError(
@@ -171,6 +172,14 @@ def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:
         f"{composed.model_name} at scale {composed.scale_name} states a vocabulary of {stated:,} pieces; "
         f"the text yields {pieces:,}, and the model gets that size"
     )
+
+
+def _kind_taken(composed: RunConfig, run: PlannedRun) -> str | None:
+    """A note where the kind of its task is that of the features of a data set."""
+    task = run.config.task
+    if run.inputs.is_pretraining or task.kind is composed.task.kind:
+        return None
+    return f"task {task.name!r} is of kind {task.kind.value} by the features of {task.dataset}; task.kind= says another"
 
 
 class Cache:

@@ -5,11 +5,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from harness.config.choices import TaskKind
 from harness.config.conditions import ranks_a_corpus
-from harness.config.schema import RunConfig, TaskConfig
+from harness.config.resolve import OWN
+from harness.config.schema import RunConfig, TaskConfig, key_of
 from harness.data import labels as label_forms
 from harness.data import retrieval, sources
 from harness.data.labels import as_number, is_missing, name_of
@@ -74,6 +76,34 @@ def with_labels(config: RunConfig) -> RunConfig:
     if not stated:
         names.sort(key=lambda name: (0, int(name), name) if re.fullmatch(r"[+-]?\d+", name, re.ASCII) else (1, 0, name))
     return replace(config, task=replace(task, labels=names))
+
+
+_kinds: dict[str, TaskKind | None] = {}
+
+
+def kind_by_features(config: RunConfig) -> TaskKind | None:
+    """The kind of task that the columns of `task.dataset` leave no doubt of; None where it is stated or they leave one.
+
+    InputError for a data set that cannot be loaded.
+    """
+    task, stated = config.task, {*map(key_of, config.overrides), *chain(*config.said_keys.values())}
+    if task.name != OWN or not task.dataset or task.labels or "task.kind" in stated or task.kind is not TaskConfig.kind:
+        return None
+    key = repr((task, config.data))
+    if key not in _kinds:
+        features = sources.load(
+            replace(config, task=replace(task, kind=TaskKind.spans)), "train"
+        ).features  # which may be lists
+        label, *texts = (sources.feature(features, name) for name in (task.label, *task.fields))
+        inner, are_lists = getattr(label, "feature", label), [hasattr(text, "feature") for text in texts]
+        kinds = {
+            TaskKind.spans: isinstance(inner, dict) and "answer_start" in inner,
+            TaskKind.regression: str(getattr(label, "dtype", "")).startswith("float"),
+            TaskKind.tokens: inner is not label and hasattr(inner, "names") and are_lists == [True],
+            TaskKind.multiple_choice: inner is label is not None and are_lists == [False, True],
+        }
+        _kinds[key] = next((kind for kind, is_it in kinds.items() if is_it), None)
+    return _kinds[key]
 
 
 def _names(column: list[Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Results of lm-evaluation-harness (0.4): `MODEL/results_DATE.json`, and `samples_TASK_DATE.jsonl` of --log_samples.
+"""Results of lm-evaluation-harness (since 0.4.3): `MODEL/results_DATE.json`, `samples_TASK_DATE.jsonl` of --log_samples.
 
 A group counts where none of its tasks is there. Runs of a model whose configs state other seeds are repetitions.
 """
@@ -34,7 +34,7 @@ def _of_run(file: Path) -> pd.DataFrame:
             error = values.get(f"{name}_stderr,{of}")
             rows.append((*named[of][name], values[metric], error if isinstance(error, float) else None, items, None))
         for sample in _read(paths.named(file.parent, f"samples_{task}_{file.stem.rpartition('_')[2]}.jsonl")):
-            for name, said in named[sample["filter"]].items():
+            for name, said in named[sample.get("filter", "none")].items():
                 if isinstance(value := sample.get(name), int | float):
                     rows.append((*said, value, None, None, sample["doc_id"]))
     seeds = dict.fromkeys(str(seed) for key in SEEDS if (seed := output["config"].get(key)) is not None)

@@ -21,9 +21,6 @@ WORDS = {
 }
 """Key of a config.json, or of ours -> what its value says."""
 
-DECLINED = ("None", "null", "False", "[]")
-"""Values that say nothing."""
-
 
 def of_model(model: Any) -> str:
     """`words` of the config of a model."""
@@ -38,8 +35,8 @@ def words(settings: Mapping[str, str]) -> str:
     found = []
     for key, value in settings.items():
         group, _, name = key.rpartition(".")
-        is_said = key.startswith("model.") and name in WORDS
-        if is_said and value not in DECLINED and settings.get(f"{group}.use_{name}") not in DECLINED:
+        is_used = settings.get(f"{group}.use_{name}") != "False" and value != "None"
+        if name in WORDS and key.startswith("model.") and is_used:
             counts = Counter(re.findall(r"\w+", value))
             said = " and ".join(counts if len(counts) == 1 else (f"{count} {one}" for one, count in counts.items()))
             found.append(WORDS[name].format(said))

@@ -22,49 +22,10 @@ from harness.reports.reading import results
 from harness.reports.reading.results import Asked
 
 FIXTURES = Path(__file__).with_name("fixtures")
+NAMES = ["arm", "task", "seed", "metric"]
 TOOLS = {"lm_eval": LM_EVAL, "lighteval": LIGHTEVAL, "mteb": MTEB, "encodeval": ENCODEVAL, "babylm": BABYLM}
-PRINTED = {
-    "lm_eval": """
-        tiny-a ; colour 1-shot ; 1 ; acc,none ; 0.2500 ; 0.2500 ; 4
-        tiny-a ; animal 1-shot ; 1 ; acc,none ; 1.0000 ; 0.0000 ; 3
-        tiny-a ; colour 1-shot ; 2 ; acc,none ; 0.7500 ; 0.2500 ; 4
-        tiny-a ; animal 1-shot ; 2 ; acc,none ; 1.0000 ; 0.0000 ; 3
-        tiny-a ; write ; 0,1234 ; exact_match,strict ; 0 ; 0 ; 3
-        tiny-a ; write ; 0,1234 ; exact_match,first ; 0 ; 0 ; 3
-        tiny-b ; colour 1-shot ; 1 ; acc,none ; 0.2500 ; 0.2500 ; 4
-        tiny-b ; animal 1-shot ; 1 ; acc,none ; 0.6667 ; 0.3333 ; 3
-        tiny-b ; colour 1-shot ; 2 ; acc,none ; 0.5000 ; 0.2887 ; 4
-        tiny-b ; animal 1-shot ; 2 ; acc,none ; 0.6667 ; 0.3333 ; 3
-        tiny-b ; write ; 0,1234 ; exact_match,strict ; 0 ; 0 ; 3
-        tiny-b ; write ; 0,1234 ; exact_match,first ; 0 ; 0 ; 3""",
-    "lighteval": """
-        tiny-a ; words:colour|0 ; - ; acc ; 0.5000 ; 0.2887 ; -
-        tiny-a ; words:animal|0 ; - ; acc ; 0.6667 ; 0.3333 ; -
-        tiny-a ; write|0 ; - ; em ; 0.0000 ; 0.0000 ; -
-        tiny-b ; words:colour|0 ; - ; acc ; 0.5000 ; 0.2887 ; -
-        tiny-b ; words:animal|0 ; - ; acc ; 0.6667 ; 0.3333 ; -
-        tiny-b ; write|0 ; - ; em ; 0.0000 ; 0.0000 ; -""",
-    "mteb": """
-        made/tiny-a ; Colours ; - ; main_score ; 0.6625 ; - ; -
-        made/tiny-a ; Pairs eng ; - ; main_score ; 0.587441 ; - ; -
-        made/tiny-a ; Pairs fra ; - ; main_score ; 0.612322 ; - ; -
-        made/tiny-b ; Colours ; - ; main_score ; 0.825 ; - ; -
-        made/tiny-b ; Pairs eng ; - ; main_score ; 0.574128 ; - ; -
-        made/tiny-b ; Pairs fra ; - ; main_score ; 0.448818 ; - ; -""",
-    "encodeval": """
-        encoder-a ; seahorse ; - ; spearman ; 0.31 ; - ; -
-        encoder-b ; seahorse ; - ; spearman ; 0.42 ; - ; -""",
-    "babylm": """
-        ltgbert ; rte ; - ; accuracy ; 0.5755 ; - ; -
-        ltgbert ; rte ; - ; f1 ; 0.50 ; - ; -
-        ltgbert ; rte ; - ; mcc ; 0.10 ; - ; -
-        ltgbert ; wug_past_tense ; - ; spearman's rho ; 0.30 ; - ; -
-        elcbert ; rte ; - ; accuracy ; 0.5899 ; - ; -
-        elcbert ; rte ; - ; f1 ; 0.52 ; - ; -
-        elcbert ; rte ; - ; mcc ; 0.12 ; - ; -
-        elcbert ; wug_past_tense ; - ; spearman's rho ; 0.32 ; - ; -""",
-}
-"""Arm, task, seed, metric; value, error and number of items."""
+PRINTED = pd.read_csv(FIXTURES / "printed.csv", sep=";", dtype={"seed": str})
+"""What the tools print of values over all items."""
 SINGLE = {
     ("lm_eval", "tiny-a", "colour 1-shot", "2", "acc,none"): {0: 0, 1: 1, 2: 1, 3: 1},
     ("lm_eval", "tiny-b", "animal 1-shot", "1", "acc,none"): {0: 1, 1: 0, 2: 1},
@@ -111,18 +72,15 @@ def read(tool: str, path: Path, **asked: str) -> pd.DataFrame:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_values_of_a_task_are_those_that_the_tool_printed(tool: str):
     rows = read(tool, FIXTURES / tool)
-    whole = rows.loc[rows["item"].isna(), ["arm", "task", "seed", "metric", "value", "error", "items"]].to_numpy().tolist()
-    lines = [
-        [None if part == "-" else part for part in line.strip().split(" ; ")] for line in PRINTED[tool].strip().split("\n")
-    ]
-    expected = {(*line[:4],): [part and pytest.approx(float(part), abs=1e-4) for part in line[4:]] for line in lines}
-    assert {(*row[:4],): row[4:] for row in whole} == expected
+    both = [rows[rows["item"].isna()], PRINTED[PRINTED["tool"] == tool]]
+    values, printed = (of.set_index(NAMES)[["value", "error", "items"]].astype(float).sort_index() for of in both)
+    pd.testing.assert_frame_equal(values, printed, atol=5e-5, check_index_type=False)
 
 
 @pytest.mark.parametrize("case", SINGLE, ids=str)
 def test_values_of_single_items_are_read(case: tuple[str | None, ...]):
     tool, *names = case
-    rows = read(str(tool), FIXTURES / str(tool))[["arm", "task", "seed", "metric", "item", "value"]].to_numpy().tolist()
+    rows = read(str(tool), FIXTURES / str(tool))[[*NAMES, "item", "value"]].to_numpy().tolist()
     assert {item: value for *of, item, value in rows if of == names and item is not None} == pytest.approx(SINGLE[case])
 
 

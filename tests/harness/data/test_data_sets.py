@@ -1,5 +1,7 @@
 """Data sets of the hub and folders of `save_to_disk`, read by their features with `task.dataset`."""
 
+from dataclasses import replace
+
 import datasets
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
@@ -8,7 +10,8 @@ from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import sources
 from harness.errors import InputError
-from harness.tasks.rows import load_table, with_labels
+from harness.study.plan import plan
+from harness.tasks.rows import kind_by_features, load_table, with_labels
 
 FEATURES = Features(
     {
@@ -43,7 +46,7 @@ def folder(tmp_path):
 
 def config_of(folder, **keys) -> RunConfig:
     keys = {"fields": ["text"], "validation_split": "held_out", "test_split": "test"} | keys
-    return RunConfig(task=TaskConfig(name="own", dataset=str(folder), **keys))
+    return RunConfig(task=TaskConfig(**{"name": "own", "dataset": str(folder)} | keys))
 
 
 def message_of(config: RunConfig, split: str = "train") -> str:
@@ -69,6 +72,41 @@ def test_features_give_the_labels_and_their_names(folder, keys, column, labels):
     table = load_table(config, "validation")
     assert (table.columns[config.task.label][0], config.task.labels) == (column, labels)
     assert table.origin == "reviews, licence cc0-1.0"
+
+
+OF_FEATURES = [
+    ({"label": "about.stars"}, TaskKind.regression),
+    ({"label": "tags", "fields": ["words"]}, TaskKind.tokens),
+    ({"label": "answers"}, TaskKind.spans),
+    ({"fields": ["text", "words"]}, TaskKind.multiple_choice),
+    ({}, None),
+    ({"label": "tags"}, None),  # of each word, or of the whole text
+    ({"label": "lable"}, None),
+    ({"label": "about.stars", "labels": ["4.5"]}, None),
+    ({"label": "about.stars", "kind": TaskKind.similarity}, None),
+    ({"label": "about.stars", "name": "mine"}, None),  # which its file says
+]
+
+
+@pytest.mark.parametrize(("keys", "kind"), OF_FEATURES)
+@pytest.mark.parametrize("form", ["saved", "parquet"])
+def test_features_that_leave_no_doubt_say_the_kind(folder, tmp_path, form, keys, kind):
+    if form == "parquet":
+        rows, folder = datasets.load_from_disk(str(folder))["train"], tmp_path / "layout"
+        rows.to_parquet(str(folder / "train.parquet"))
+    config = config_of(folder)
+    assert kind_by_features(replace(config, task=replace(config.task, **keys))) is kind
+
+
+def test_a_kind_that_is_taken_is_said_and_makes_the_run_of_one_that_is_typed(folder, tmp_path, compose):
+    words = ("task=own", f"task.dataset={folder}", "task.validation_split=held_out", "task.label=about.stars", "scale=tiny")
+    composed = [compose(*words, f"output={tmp_path}", *more) for more in ((), ["task.kind=regression"])]
+    (taken,), (typed,) = map(plan, composed)
+    assert taken.folder == typed.folder
+    assert taken.config.task.headline == "pearson"
+    said = f"task 'own' is of kind regression by the features of {folder}; task.kind= says another"
+    assert [said in run.notes for run in (taken, typed)] == [True, False]
+    assert kind_by_features(compose(*words, "task.kind=classification")[0]) is None
 
 
 def test_dotted_names_reach_into_structs_lists_and_files(folder, tmp_path):
