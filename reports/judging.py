@@ -12,7 +12,7 @@ from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.section import HEADLINE, RESULTS, results_of
 from harness.document import first_screen, in_terminal
-from harness.errors import InputError, unknown
+from harness.errors import unknown
 from harness.reports import render, report
 from harness.reports.chapters import overview
 from harness.reports.chapters.ranks import ranks_section
@@ -104,8 +104,6 @@ def judge(
 def main(options: Judge) -> int:
     """0, and the tables on stdout; InputError for what cannot be read or compared."""
     render.formats(options.format)
-    if not options.paths:
-        raise InputError("judge needs files or folders of results: expected PATH")
     said = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
     asked = results.asked_of(options.columns, **said)
     reader = store_at(options.paths[0]) if len(options.paths) == 1 else None

@@ -33,6 +33,8 @@ NAMES = {
 }
 """Column of a frame -> names by which a column of a file is known to be it."""
 
+GENERIC = ("value", "score")
+"""Names of a column of values that do not say which metric it is: a flag may."""
 NUMBERS = ("value", "items", "error")
 METRIC = "metrics."
 PREFIX = re.compile(r"^(params|tags|config|metrics)\.")
@@ -89,7 +91,9 @@ def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked, k
     columns of values is no row.
     """
     wide = next((own for own, names in chosen.items() if len(names) > 1), None)
-    metric = asked.metric or (None if wide else PREFIX.sub("", chosen["value"][0]))
+    named = None if wide else PREFIX.sub("", chosen["value"][0])
+    metric = asked.metric if wide or "value" in asked.columns or named in GENERIC else named
+    metric = metric or named
     parts = []
     for name in chosen[wide or "value"]:
         columns = {own: table[names[0]] for own, names in chosen.items() if own != wide} | {"value": table[name]}

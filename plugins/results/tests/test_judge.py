@@ -1,0 +1,132 @@
+"""`python -m reports judge` and `gate` on files, and `reports.judge` on a data frame."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness import reports
+from harness.reports.__main__ import main
+
+
+def table(arms: dict[str, float], seeds: int = 5, tasks: tuple[str, ...] = ("rte", "mrpc"), **columns: object) -> pd.DataFrame:
+    """Arms by their mean score, with little scatter, and a latency that all share."""
+    rng = np.random.default_rng(len(arms) == 1)
+    rows = [
+        (arm, task, seed, mean + rng.normal(0, 0.003)) for arm, mean in arms.items() for task in tasks for seed in range(seeds)
+    ]
+    return pd.DataFrame(rows, columns=["arm", "task", "seed", "accuracy"]).assign(**columns)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(rows: pd.DataFrame, name: str = "results.csv") -> Path:
+        rows.to_csv(tmp_path / name, index=False)
+        return tmp_path / name
+
+    return write
+
+
+def test_the_table_and_the_answer_are_printed(write, capsys):
+    path = write(table({"base": 0.7, "big": 0.75, "alike": 0.7}))
+    assert main(["judge", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("results.csv\n3 arms, 2 tasks, 5 seeds, paired by seed.\n")
+    assert "Score, mean of 2 tasks, against base: big (+4.8 points) is better; alike" in " ".join(printed.split())
+
+
+def test_a_report_is_written_in_all_formats(write, tmp_path):
+    path = write(table({"base": 0.7, "big": 0.75}))
+    formats = "md,html,csv,latex,parquet,comment"
+    assert main(["judge", str(path), f"to={tmp_path / 'out'}", f"format={formats}", "--all-pairs"]) == 0
+    names = {file.name for file in (tmp_path / "out").iterdir()}
+    assert {"report.md", "report.html", "summary.csv", "report.tex", "summary.parquet", "comment.md"} <= names
+    lines = (tmp_path / "out" / "comment.md").read_text().splitlines()
+    assert len(lines) <= 30
+    assert lines[:3] == ["### results.csv", "", "2 arms, 2 tasks, 5 seeds, paired by seed."]
+
+
+def test_a_comment_of_many_arms_has_at_most_30_lines(write, tmp_path):
+    path = write(table({f"arm{number}": 0.7 + number / 1000 for number in range(40)}, seeds=3))
+    assert main(["judge", str(path), "baseline=arm0", f"to={tmp_path / 'out'}", "format=comment"]) == 0
+    lines = (tmp_path / "out" / "comment.md").read_text().splitlines()
+    assert len(lines) <= 30
+    assert "and 24 more arms" in lines
+
+
+def test_several_scores_are_judged_one_by_one_and_costs_with_the_first(write, capsys):
+    rows = table({"base": 0.7, "big": 0.75})
+    scores = [rows.rename(columns={"accuracy": "value"}).assign(metric=name, unit="share") for name in ("f1", "acc")]
+    times = scores[0].assign(metric="latency", unit="ms", value=lambda of: 10 * of["value"])
+    path = write(pd.concat([*scores, times]))
+    assert main(["judge", str(path)]) == 0
+    first, second = capsys.readouterr().out.split("results.csv: acc\n")
+    assert "results.csv: f1" in first
+    assert ("latency, ms" in first, "latency" in second) == (True, False)
+    assert main(["judge", str(path), "metric=acc"]) == 0
+    assert "f1" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["judge"], "PATH is missing: expected files and folders of results"),
+        (["judge", "absent.csv"], "'absent.csv' does not exist: expected a file or folder of results"),
+        (["judge", "{}", "baseline=bse"], "unknown baseline 'bse'; did you mean 'base'?"),
+        (["judge", "{}", "metric=f1"], "unknown metric 'f1'"),
+        (["judge", "{}", "columns=arm"], "columns='arm': expected NAME=COLUMN"),
+        (["judge", "{}", "unit=percent"], "expected percent of all, no shares"),
+        (["judge", "{}", "format=pdf"], "unknown format 'pdf'"),
+        (["gate", "{}", "study=s", "max_drop=1%"], "gate needs study=NEW or RESULTS, not both"),
+        (["gate", "{}", "baseline=base", "max_memory=5%"], "these results have no metric in bytes for the limit 5%"),
+    ],
+    ids=str,
+)
+def test_a_wrong_input_is_one_line(words, said, write, capsys):
+    path = write(table({"base": 0.7, "big": 0.75}))
+    assert main([word.format(path) for word in words]) == 2
+    line = capsys.readouterr().err
+    assert said in line
+    assert line.count("\n") == 1
+
+
+def test_a_gate_holds_candidates_against_the_only_arm_of_another_file(write, tmp_path, capsys):
+    new, old = write(table({"same": 0.7, "bad": 0.6}), "new.csv"), write(table({"base": 0.7}), "old.csv")
+    ledger = tmp_path / "loop.jsonl"
+    words = ["gate", str(new), "--against", str(old), "--max-drop", "3points", "--ledger", str(ledger), "--json"]
+    assert main([*words, "--looks", "2"]) == 1
+    of_arm = {one["arm"]: one for one in json.loads(capsys.readouterr().out)["candidates"]}
+    assert {arm: one["verdict"] for arm, one in of_arm.items()} == {"same": "same", "bad": "worse"}
+    assert main(words) == 1
+    assert all(one["seen"] for one in json.loads(capsys.readouterr().out)["candidates"])
+    write(table({"same": 0.701, "bad": 0.6}), "new.csv")  # the same names, and another run
+    main(words)
+    assert not json.loads(capsys.readouterr().out)["candidates"][0]["seen"]
+
+
+def test_a_gate_limits_times_of_other_tools(write, capsys):
+    rows = table({"base": 0.7, "slow": 0.7}).rename(columns={"accuracy": "value"}).assign(metric="accuracy", unit="share")
+    slower = rows.assign(metric="latency", unit="ms", value=rows["value"] * np.where(rows["arm"] == "slow", 12, 10))
+    path = write(pd.concat([rows, slower]))
+    assert main(["gate", str(path), "baseline=base", "max_drop=2points"]) == 0
+    assert main(["gate", str(path), "baseline=base", "max_drop=2points", "max_slowdown=5%"]) == 1
+    assert "shown to be worse by more than 5%: rte slow latency, mrpc slow latency." in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_a_file_of_results_is_read_where_a_store_is(write, capsys):
+    path = write(table({"base": 0.7, "big": 0.75}))
+    assert main([f"tracking.uri={path}", f"to={path.parent / 'out'}"]) == 0
+    assert "big (+4.8 points) is **better**" in (path.parent / "out" / "report.md").read_text()
+
+
+def test_a_data_frame_is_judged():
+    rows = table({"base": 0.7, "big": 0.75}).rename(columns={"accuracy": "value"})
+    verdicts = reports.judge(rows, baseline="base", metric="accuracy")
+    found = verdicts.table.set_index(["task", "arm"])
+    assert found.loc[("mean of 2 tasks", "big"), "verdict"] == found.loc[("rte", "big"), "verdict"] == "better"
+    assert found.loc[("rte", "big"), ["metric", "unit"]].tolist() == ["accuracy", "share"]
+    assert "big (+4.8 points) is better" in " ".join(str(verdicts).split())

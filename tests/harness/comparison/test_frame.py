@@ -1,0 +1,212 @@
+"""Results of other tools as one frame: what is filled in, refused and paired, and the error rates of that."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from harness.comparison import frame, overall
+from harness.comparison.compare import Comparison, compare
+from harness.comparison.paired import Design
+from harness.comparison.section import EXAMPLES, HEADLINE
+from harness.comparison.verdicts import Verdict
+from harness.errors import InputError
+
+SEEDS = range(4)
+
+
+def table(**columns: object) -> pd.DataFrame:
+    """Two arms on one task with four seeds, with these columns changed or added."""
+    base = {"arm": ["a"] * 4 + ["b"] * 4, "task": "rte", "seed": [*SEEDS, *SEEDS], "metric": "accuracy"}
+    values = [0.70, 0.71, 0.72, 0.73, 0.75, 0.77, 0.76, 0.79]
+    return pd.DataFrame(base | {"value": values} | columns)
+
+
+def single(arms: dict[str, np.ndarray], **columns: object) -> pd.DataFrame:
+    """One run of each arm, by item."""
+    parts = [pd.DataFrame({"arm": arm, "item": np.arange(len(of)), "value": of}) for arm, of in arms.items()]
+    return pd.concat(parts, ignore_index=True).assign(task="rte", metric="acc", **columns)
+
+
+def compared(rows: pd.DataFrame, baseline: str = "a", independent: bool = False) -> Comparison:
+    runs, errors = frame.runs(frame.checked(rows), "study", 0, independent)
+    return compare("study", runs, baseline, (), lambda run: errors.get(run.run_id))
+
+
+def change_of(comparison: Comparison, metric: str = HEADLINE):
+    (section,) = comparison.sections
+    return section.change(section.row_of("b"), metric)
+
+
+WRONG = [
+    (table().drop(columns="task"), "do not say the task"),
+    (table(task=None), "do not say the task"),
+    (table().iloc[:0], "no rows"),
+    (table(seed=0), "arm 'a', task 'rte', seed '0', metric 'accuracy' stands in two rows"),
+    (table(value=[math.nan] + [0.7] * 7), "seed '0', metric 'accuracy': its value is no finite number"),
+    (table(value=["much"] + [0.7] * 7), "is no finite number"),
+    (table(value=[math.inf] + [0.7] * 7), "is no finite number"),
+    (table(value=[70.0] + [0.7] * 7), "is 70, in a unit of share: expected at most 1, or another unit="),
+    (table(unit=["percent"] * 4 + ["share"] * 4), "has the units percent, share: expected one unit"),
+    (table(direction=["higher"] * 4 + ["lower"] * 4), "has the directions higher, lower"),
+    (table(direction="up"), "direction 'up': expected higher or lower"),
+    (table(metric="zest"), "neither the files nor its name say the unit of zest: expected unit="),
+    (table(metric="zest", unit="1"), "the direction of zest: expected direction="),
+    (table(metric="latency"), "the unit of latency"),
+]
+
+
+@pytest.mark.parametrize(("rows", "said"), WRONG, ids=[said[:30] for _, said in WRONG])
+def test_what_does_not_compare_is_one_line(rows, said):
+    with pytest.raises(InputError) as refused:
+        frame.checked(rows)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_percent_beside_shares_is_refused():
+    with pytest.raises(InputError, match=r"accuracy of b is at most 0\.79 percent: expected percent of all, no shares"):
+        frame.checked(table(value=[70.0, 71, 72, 73, 0.75, 0.77, 0.76, 0.79]), unit="percent")
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "value", "expected"),
+    [
+        ("eval_accuracy", "percent", 71.0, ("score", "higher", 0.71)),
+        ("acc,none", None, 0.71, ("score", "higher", 0.71)),
+        ("ndcg_at_10", None, 0.4, ("score", "higher", 0.4)),
+        ("matthews_correlation", None, -0.2, ("score", "higher", -0.2)),
+        ("perplexity", None, 12.0, ("1", "lower", 12.0)),
+        ("wer", "percent", 12.0, ("share", "lower", 0.12)),
+        ("latency", "us", 1500.0, ("ms", "lower", 1.5)),
+        ("throughput", "tokens/s", 9.0, ("tokens/s", "higher", 9.0)),
+    ],
+)
+def test_units_and_directions_of_known_metrics(metric, unit, value, expected):
+    rows = frame.checked(table(metric=metric, unit=unit, value=value)).rows
+    assert (*rows.loc[0, ["unit", "direction"]], pytest.approx(rows.loc[0, "value"])) == expected
+
+
+def test_pairs_by_seed_are_a_paired_t_test():
+    change, rows = change_of(compared(table())), table()
+    before, after = (rows[rows["arm"] == arm]["value"] for arm in "ab")
+    expected = stats.ttest_rel(after, before)
+    assert change.p == pytest.approx(expected.pvalue)
+    assert change.interval == pytest.approx(expected.confidence_interval())
+    assert (change.pairs_are, change.n, change.verdict) == ("seeds", 4, Verdict.BETTER)
+
+
+@pytest.mark.parametrize("independent", [False, True], ids=["other seeds", "asked for"])
+def test_runs_that_do_not_pair_are_welchs_test(independent):
+    rows = table() if independent else table(seed=[*SEEDS, *range(10, 14)])
+    comparison = compared(rows, independent=independent)
+    before, after = (rows[rows["arm"] == arm]["value"] for arm in "ab")
+    expected = stats.ttest_ind(after, before, equal_var=False)
+    change = change_of(comparison)
+    assert change.p == pytest.approx(expected.pvalue)
+    assert change.interval == pytest.approx(expected.confidence_interval())
+    assert (comparison.sections[0].design, change.pairs_are, change.n) == (Design.RUNS, "runs", 8)
+
+
+def test_times_that_do_not_pair_compare_by_ratios():
+    values = [10.0, 10.1, 10.2, 10.1, 12.0, 12.1, 12.2, 12.0]
+    comparison = compared(table(metric="latency", unit="ms", value=values), independent=True)
+    expected = stats.ttest_ind(np.log(values[4:]), np.log(values[:4]), equal_var=False)
+    change = change_of(comparison, "results/latency (ms, lower)")
+    assert change.p == pytest.approx(expected.pvalue, rel=1e-3)  # no clock resolves a millionth
+    assert (change.percent, change.verdict) == (pytest.approx(19.55, abs=0.01), Verdict.WORSE)
+
+
+def test_one_run_of_each_arm_is_compared_by_its_items():
+    rng = np.random.default_rng(0)
+    hard = rng.random(500)
+    before, after = (hard < 0.6).astype(float), (hard < 0.7).astype(float)
+    comparison = compared(single({"a": before, "b": after}))
+    change = change_of(comparison)
+    count, error = 500, math.sqrt(500 * np.var(after - before) + 1) / 500
+    assert (change.pairs_are, change.n, change.verdict) == ("items", count, Verdict.BETTER)
+    assert change.absolute == pytest.approx(after.mean() - before.mean())
+    half = stats.norm.ppf(0.975) * error
+    assert change.interval == pytest.approx((change.absolute - half, change.absolute + half), rel=0.01)
+
+
+def test_items_that_an_arm_lacks_are_left_out_of_all_and_said():
+    rows = single({"a": np.r_[np.zeros(50), np.ones(50)], "b": np.ones(80)})
+    found = frame.checked(rows)
+    assert found.rows.set_index("arm").loc[["a", "b"], "value"].tolist() == [30 / 80, 1.0]
+    assert found.rows["items"].tolist() == [80, 80]
+    assert "rte: 80 of 100 items, those that every run has." in frame.said(found)
+
+
+def test_a_score_that_is_no_mean_of_its_items_keeps_its_own_value():
+    stated = pd.DataFrame({"arm": ["a", "b"], "value": [0.1, 0.9], "task": "rte", "metric": "acc"})
+    found = frame.checked(pd.concat([single({"a": np.ones(9), "b": np.ones(9)}), stated], ignore_index=True))
+    assert (found.rows["value"].tolist(), dict(found.items)) == ([0.1, 0.9], {})
+    assert "rte: acc is no mean of the 9 items, which are left aside." in frame.said(found)
+
+
+def test_numbers_without_seeds_and_items_are_compared_over_tasks():
+    rng, before = np.random.default_rng(0), np.linspace(0.3, 0.6, 8)
+    after = before + 0.02 + rng.normal(0, 0.005, 8)
+    tasks = [f"t{number}" for number in range(8)]
+    rows = pd.DataFrame({"arm": ["a"] * 8 + ["b"] * 8, "task": tasks * 2, "metric": "acc", "value": [*before, *after]})
+    comparison = compared(rows)
+    change = overall.of_tasks(comparison).change("b", HEADLINE)
+    assert change.p == pytest.approx(stats.ttest_rel(after, before).pvalue)
+    assert (change.pairs_are, change.n, change.verdict) == ("tasks", 8, Verdict.BETTER)
+    alone = comparison.sections[0]
+    assert alone.change(alone.row_of("b"), HEADLINE).verdict is Verdict.DIRECTION_BETTER
+
+
+def test_a_stated_error_is_as_many_items_as_have_it():
+    rows = table(error=0.02).iloc[[0, 4]]
+    runs, _ = frame.runs(frame.checked(rows), "study", 0)
+    assert [run.metrics[EXAMPLES] for run in runs] == pytest.approx([0.7 * 0.3 / 0.0004, 0.75 * 0.25 / 0.0004])
+
+
+def test_a_run_is_what_it_measured():
+    """A ledger answers equal runs from its lines: names alone are not enough."""
+    (first, *_), (other, *_) = (frame.runs(frame.checked(rows), "s", 0)[0] for rows in (table(), table(value=0.71)))
+    (again, *_), _ = frame.runs(frame.checked(table()), "s", 0)
+    assert first.run_id == other.run_id
+    assert first.tags["fingerprint"] == again.tags["fingerprint"] != other.tags["fingerprint"]
+
+
+def test_what_is_missing_is_said():
+    two = pd.concat([table(), table(task="cola").iloc[:6]]).iloc[1:]
+    lines = frame.said(frame.checked(two))
+    assert lines == [
+        "2 arms, 2 tasks, 4 seeds, paired by seed.",
+        "Fewer seeds: b on cola (2 of 4), a on rte (3 of 4).",
+    ]
+    assert frame.said(frame.checked(pd.concat([table(), table(task="cola").iloc[:4]])))[1].startswith("Missing: b on cola;")
+
+
+def tables(kind: str, rng: np.random.Generator) -> pd.DataFrame:
+    """Five arms that are equal, on three tasks, or ten of one number."""
+    rows = []
+    for task in range(10 if kind == "tasks" else 3):
+        level, hard = rng.normal(0.6, 0.1), rng.beta(2, 1, 150)
+        for arm in "abcde":
+            if kind == "items":
+                rows += [(arm, task, "", item, float(value)) for item, value in enumerate(rng.random(150) < hard)]
+            elif kind == "tasks":
+                rows.append((arm, task, "", None, np.clip(level + rng.normal(0, 0.02), 0, 1)))
+            else:  # the baseline scatters more, and was run more often
+                many, scatter = (6, 0.03) if arm == "a" else (3, 0.01)
+                rows += [(arm, task, f"{arm}{seed}", None, 0.7 + rng.normal(0, scatter)) for seed in range(many)]
+    return pd.DataFrame(rows, columns=["arm", "task", "seed", "item", "value"]).assign(metric="acc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["runs", "items", "tasks"])
+def test_equal_arms_are_rarely_told_apart(kind):
+    """At most one table in twenty holds a difference."""
+    rng, false, count = np.random.default_rng(3), 0, 150
+    for _ in range(count):
+        over = overall.of_tasks(compared(tables(kind, rng)))
+        changes = (over.change(label, HEADLINE) for label in "bcde")
+        false += any(change and change.verdict in (Verdict.BETTER, Verdict.WORSE) for change in changes)
+    assert false < stats.binom.ppf(0.99, count, 0.05)
