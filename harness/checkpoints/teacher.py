@@ -96,8 +96,11 @@ def load(folder: Path, options: ObjectiveConfig, tokenizer: TokenizerConfig | No
             shape = replace(shape, vocab_size=len(pieces))
             state = state | {TABLE: state[TABLE][pieces]}
         return Teacher(native.encoder_of(state, shape), None)
+    if ours:
+        state, shape = native.read(folder)
     try:
-        state, shape = native.read(folder) if ours else huggingface.masked_lm(folder, "pretrain.teacher")
+        if not ours:
+            state, shape = huggingface.masked_lm(folder, "pretrain.teacher")
         encoder, name = native.encoder_of(state, shape), f"pretrain.teacher={str(folder)!r}"
         if (head := masked_head(state, encoder, name)) is None:
             raise InputError(f"{name} has no masked-LM head")

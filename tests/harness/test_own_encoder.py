@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CLASS = "gated_convolution:GatedConvolution"
 ALLOWED = ("--allow-code", "gated-convolution")
+NEEDS = "and is code of package gated-convolution: add --allow-code gated-convolution to run it"
 SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=20", "seed=0"]
 SMALL += ["finetune.max_steps=3", "hardware.threads=1", "measure=none", "report=false"]
 
@@ -41,6 +42,10 @@ def work(tmp_path_factory) -> Path:
     (root / "gated_convolution" / "__init__.py").write_text("raise SystemExit('code of the working directory')\n")
     (root / "conf" / "model").mkdir(parents=True)
     (root / "conf" / "model" / "mine.yaml").write_text(f"encoder: {CLASS}\n")
+    (root / "conf" / "experiment").mkdir()
+    swept = f"hydra: {{sweeper: {{params: {{model.encoder: '{CLASS}'}}}}}}"
+    for name, values in {"theirs": f"model: {{encoder: '{CLASS}'}}", "swept": swept}.items():
+        (root / "conf" / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\n{values}\n")
     (root / "pairs.txt").write_text("the hunter ||| sees the prey\n")
     return root
 
@@ -80,22 +85,45 @@ def test_weights_are_read_again_with_consent_alone(call, run, work):
     vectors = ("predict", "output=vectors", run, "input=pairs.txt", "to=vectors.jsonl")
     answers = ("predict", run, "input=pairs.txt", "to=answers.jsonl")
     onward = (*SMALL[1:], f"pretrain.from={run}", "study=onward")
-    for words in (answers, (*vectors, "layers=[-1]"), ("export", run, "format=onnx"), onward):
+    inspected = ("inspect", run, "task=bag", "text=the hunter ||| sees the prey")
+    for words in (answers, (*vectors, "layers=[-1]"), ("export", run, "format=onnx"), onward, inspected):
         code, said = call(*words)
         assert (code, said.count("\n")) == (2, 1), said
         assert f"model.encoder={CLASS} stands in a file" in said
         assert not (work / "imported").exists()
         code, said = call(*words, *ALLOWED)
         assert code == 0, said
+    for words in ([f"finetune.teacher={run}"], ["pretrain=distillation", f"pretrain.teacher={run}"]):
+        code, said = call("plan", *SMALL, *words)
+        assert (code, said) == (2, f"harness plan: model.encoder={CLASS} stands in a file, {NEEDS}\n")
+        assert not (work / "imported").exists()
     for words, why in {(*vectors,): "expected layers=[-1]", ("export", run): "expected format=onnx"}.items():
         code, said = call(*words, *ALLOWED)
         assert code == 2, said
         assert why in said
 
 
+def test_an_archive_and_a_plan_of_a_stranger_need_no_code(call, run, work):
+    """They read results: nothing is imported where the package is there, and nothing is missing where it is not."""
+    assert call("report", "archive", "study=a", "to=archive")[0] == 0
+    for words in (["report", "verify", "archive"], ["report", "tracking.uri=archive", "to=report"], ["status", "study=a"]):
+        code, said = call(*words)
+        assert code == 0, said
+        assert not (work / "imported").exists()
+        command = [sys.executable, "-P", "-m", "harness", *words]
+        done = subprocess.run(command, cwd=work, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert CLASS in (work / "report" / "report.md").read_text()
+
+
 def test_a_variant_of_a_file_needs_consent(call, work):
-    for words in (["describe", "scale=tiny"], ["plan", *SMALL], ["profile", "scale=tiny"], SMALL):
-        code, said = call(*words, "--config-dir", "conf", "model=mine")
+    by_file = (["describe", "scale=tiny"], ["plan", *SMALL], ["profile", "scale=tiny"], SMALL)
+    for words in [
+        *([*words, "model=mine"] for words in by_file),
+        [*SMALL, "+experiment=theirs"],
+        ["-m", *SMALL, "+experiment=swept"],
+    ]:
+        code, said = call(*words, "--config-dir", "conf")
         assert (code, said.count("\n")) == (2, 1), said
         assert "add --allow-code gated-convolution" in said
         assert not (work / "imported").exists()
