@@ -103,7 +103,9 @@ def table_of(content: bytes, where: str, most: int = LARGEST_TABLES, columns: Se
             table.validate(full=True)
             return table
     except (OSError, MemoryError, pyarrow.ArrowException, UnicodeError) as error:
-        raise InputError(f"{where} cannot be read as Parquet: {on_one_line(str(error), 100) or type(error).__name__}") from error
+        raise InputError(
+            f"{where} cannot be read as Parquet: {on_one_line(str(error), 100) or type(error).__name__}"
+        ) from error
 
 
 def _refuse_large(footer: parquet.FileMetaData, where: str, most: int) -> None:
