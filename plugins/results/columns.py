@@ -17,7 +17,7 @@ import pyarrow
 from pyarrow import compute, types
 
 from harness.errors import InputError, on_one_line, some_of
-from harness.reports.reading.results import Asked
+from harness.plugins.judge.results import Asked
 from harness.terminal import counted
 
 NAMES = {
