@@ -146,6 +146,14 @@ def test_without_a_seed_in_common_there_are_ranks_of_means_and_no_more(make_run)
     ]
 
 
+def test_a_second_timing_of_the_baseline_stands_for_no_other_arm(timed):
+    runs = [timed("base", [10.0, 10.1]), timed("base", [10.0, 10.2], replicate="true"), timed("late", [11.0, 11.1])]
+    section = compare("s", [*runs, timed("early", [12.0, 12.1], session="s0")]).sections[0]
+    base, late, early = map(section.row_of, ("base", "late", "early"))
+    assert section.pairing(base, late).side_by_side()
+    assert section.pairing(early, late).side_by_side() is None
+
+
 def test_errors_over_the_items_are_those_of_each_pair(make_run):
     """Two arms without the baseline: of their own predictions, which are alike, and not of those of the baseline."""
     right = {
