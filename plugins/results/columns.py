@@ -6,6 +6,7 @@ takes names from the end of the path of each file or folder of a run.
 """
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyarrow import compute, types
 
 from harness.errors import InputError, on_one_line, some_of
 from harness.reports.reading.results import Asked
+from harness.terminal import counted
 
 NAMES = {
     "arm": "arm|model|system|variant",
@@ -36,7 +38,7 @@ NAMES = {
 GENERIC = ("value", "score")
 """Names of a column of values that do not say which metric it is: a flag may."""
 NUMBERS = ("value", "items", "error")
-METRIC = "metrics."
+METRIC, FINISHED = "metrics.", "finished"
 PREFIX = re.compile(r"^(params|tags|config|metrics)\.")
 """Where a tool keeps what a column of its runs has."""
 
@@ -44,7 +46,7 @@ LISTED = 20
 """Columns in a line."""
 
 Row = dict[str, Any]
-"""A run: texts by names, numbers by `metrics.NAME`; what is named as a column of a frame is this column."""
+"""A run: texts by names, numbers by `metrics.NAME`, whether it `finished`; what is named as a column of a frame is that."""
 
 
 def stated(path: Path, asked: Asked) -> dict[str, str]:
@@ -105,18 +107,21 @@ def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked, k
 
 
 def _typed(column: pyarrow.ChunkedArray, is_number: bool) -> pyarrow.ChunkedArray:
-    """Numbers, also those that are text with a decimal point, as float64; texts once each."""
-    if types.is_boolean(column.type):
-        column = column.cast(pyarrow.int8())
+    """Numbers as float64, also those that are text with a decimal point, and true as 1; texts once each."""
     if not (is_number and types.is_primitive(column.type)):
         column = compute.utf8_trim_whitespace(column.cast(pyarrow.string()))
-    return column.cast(pyarrow.float64()) if is_number else column.dictionary_encode()
+        if not is_number:
+            return column.dictionary_encode()
+    if len(column) and str(column[0].as_py()).lower() in ("true", "false"):
+        column = column.cast(pyarrow.bool_()).cast(pyarrow.int8())
+    return column.cast(pyarrow.float64())
 
 
 def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False) -> pd.DataFrame:
     """Runs as rows of a frame, of the metrics that flags name, or of `every` one.
 
-    A run without the metric, or without what `columns=arm=` names, has no row. InputError where flags name no metric.
+    A run without the metric, or without what `columns=arm=` names, has no row; nor has one that did not finish, which a line on
+    stderr says. InputError where flags name no metric.
     """
     names = [*dict.fromkeys(name for row in rows for name in row)]
     metrics = [name for name in names if name.startswith(METRIC)]
@@ -130,6 +135,9 @@ def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False)
         columns["metric" if len(picked) > 1 else "value"] = "+".join(picked)
     of = chosen(names, replace(asked, columns=columns), {}, where)
     values = max(of.values(), key=len) if "value" not in of else of["value"]
-    kept = [row for row in rows if any(name in row for name in of["arm"]) and any(name in row for name in values)]
+    finished = [row for row in rows if row.get(FINISHED, True)]
+    if unfinished := len(rows) - len(finished):
+        print(f"{on_one_line(str(where))}: left out {counted(unfinished, 'run')} that did not finish", file=sys.stderr)
+    kept = [row for row in finished if any(name in row for name in of["arm"]) and any(name in row for name in values)]
     used = [name for parts in of.values() for name in parts]
     return frame(pyarrow.table({name: [row.get(name) for row in kept] for name in used}), of, asked, {})

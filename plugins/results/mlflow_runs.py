@@ -4,6 +4,7 @@
 `experiment` are what; `columns=experiment=NAME` chooses one of several. A value is that of the last step.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,18 +16,23 @@ import yaml
 from harness import paths
 from harness.errors import unknown
 from harness.plugins.results import folders
-from harness.plugins.results.columns import Row, of_runs, stated
+from harness.plugins.results.columns import FINISHED, Row, of_runs, stated
 from harness.reports.reading.results import Asked, Results
 from harness.reports.reading.sqlite_reader import IN_STUDY, SqliteReader
 
 EXPERIMENT = "experiment"
+STATUS = 3
+"""Number of the status FINISHED in `meta.yaml`."""
+
 KINDS = ("tags", "params", "metrics")
+DATABASE = r".*/ml(flow|runs)[^/]*\.(db|sqlite3?)"
+"""Path of one in a folder, where others of other tools may be."""
 FILE = rf"(?P<experiment>.*/[^/]+)/(?P<run>[0-9a-f]{{32}})/(?P<kind>{'|'.join(KINDS)})/(?P<name>.+)"
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """A row a run and metric; None for what is no store of MLflow."""
-    databases = folders.found(path, r".*/[^/]+\.(db|sqlite3?)", "SQLite format 3")
+    databases = folders.found(path, DATABASE if path.is_dir() else ".*", "SQLite format 3")
     runs = [run for file, _ in databases for run in _of_database(file)] or _of_folder(path)
     if not runs:
         return None
@@ -40,10 +46,11 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
 
 def _of_database(file: Path) -> Iterator[Row]:
     reader = SqliteReader(file)
-    for experiment, number in reader.studies().items():
-        for *_, stored in reader.stored(IN_STUDY, number):
+    for (experiment, number), finished in itertools.product(reader.studies().items(), (True, False)):
+        for *_, stored in reader.stored(f"{IN_STUDY} and (status = 'FINISHED') = {int(finished)}", number):
             named = ((f"{kind}.{name}", value) for kind, of in zip(KINDS, stored, strict=True) for name, value in of.items())
-            yield {EXPERIMENT: experiment} | {name: math.nan if value is None else value for name, value in named}
+            numbers = {name: math.nan if value is None else value for name, value in named}
+            yield {EXPERIMENT: experiment, FINISHED: finished} | numbers
 
 
 def _of_folder(path: Path) -> list[Row]:
@@ -53,8 +60,8 @@ def _of_folder(path: Path) -> list[Row]:
         experiment, run = Path(match["experiment"]), Path(match["experiment"], match["run"])
         if run not in runs:
             metas = [yaml.safe_load(paths.read(folder / "meta.yaml", paths.LARGEST_RECORD)) for folder in (experiment, run)]
-            is_kept = all(meta["lifecycle_stage"] == "active" for meta in metas)
-            runs[run] = {EXPERIMENT: metas[0]["name"]} if is_kept else {}
+            is_active = all(meta["lifecycle_stage"] == "active" for meta in metas)
+            runs[run] = {EXPERIMENT: metas[0]["name"], FINISHED: metas[1]["status"] == STATUS} if is_active else {}
         if runs[run]:
             text = paths.read(file, paths.LARGEST_RECORD).decode().strip()
             steps = [(*line.split(), "0")[:3] for line in text.splitlines()] if match["kind"] == "metrics" else []

@@ -33,7 +33,8 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
         if not content.lstrip().startswith(b"["):
             return None
         content = b"\n".join(map(msgspec.json.encode, paths.read_object(path, list)))
-    data, head = pyarrow.BufferReader(content), content.lstrip().partition(b"\n")[0]
+    content = content.lstrip(b"\r\n")
+    data, head = pyarrow.BufferReader(content), content.partition(b"\n")[0]
     if ending == ".parquet":
         names = parquet.read_schema(data).names
     elif ending in (".csv", ".tsv"):
@@ -52,7 +53,7 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
         table = arrow_csv.read_csv(
             data,
             arrow_csv.ReadOptions(column_names=names, skip_rows=1, block_size=BLOCK),
-            arrow_csv.ParseOptions(delimiter=delimiter),
+            arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             arrow_csv.ConvertOptions(column_types=texts, include_columns=used, null_values=[""], strings_can_be_null=True),
         )
     else:  # types that are stated keep Arrow from following lists of other columns into any depth

@@ -18,7 +18,7 @@ from harness.reports.reading.results import Asked, Results
 NAMES = ("eval_results.json", "all_results.json", "trainer_state.json")
 """What it writes of a run; the first that has an evaluation is read."""
 
-COSTS = re.compile(r"eval_(\w+_)?(runtime|samples|\w+_per_second|\w+_time)")
+COSTS = re.compile(r"eval_(\w+_)?(runtime|samples|(samples|steps)_per_second|(model_preparation|jit_compilation)_time)")
 """What it says of an evaluation beside the metrics."""
 
 

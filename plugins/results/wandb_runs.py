@@ -15,7 +15,7 @@ import pandas as pd
 
 from harness import extensions, paths
 from harness.plugins.results import folders
-from harness.plugins.results.columns import METRIC, Row, of_runs, stated
+from harness.plugins.results.columns import FINISHED, METRIC, Row, of_runs, stated
 from harness.reports.reading.results import Asked, Results
 
 MODULES = ("sdk.internal.datastore", "proto.wandb_internal_pb2")
@@ -32,13 +32,14 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
 def _of_log(file: Path) -> Row:
     """The config and the last summary, from the records that `wandb sync` would send."""
     storage, records = (extensions.library(f"wandb.{name}", "wandb") for name in MODULES)
-    row: Row = {"folder": file.parent.name}
+    row: Row = {"folder": file.parent.name, FINISHED: False}
     with tempfile.NamedTemporaryFile() as copy, contextlib.closing(storage.DataStore()) as log:
         copy.write(paths.read(file, paths.LARGEST_LOG))
         copy.flush()
         log.open_for_scan(copy.name)  # for writing, too
         while (content := log.scan_data()) is not None:
             record = records.Record.FromString(content)
+            row[FINISHED] |= record.HasField("exit") and record.exit.exit_code == 0
             for item in (*record.run.config.update, *record.config.update):
                 row |= {f"config.{name}": str(value) for name, value in _leaves(item)}
             for item in (*record.run.summary.update, *record.summary.update):

@@ -16,6 +16,8 @@ MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "tokens": ""}
 """Unit that takes a prefix -> what is written after it."""
+SHORT = {"s": ((1e-6, "µs"), (1e-9, "ns")), "ms": ((1e-6, "ns"),)}
+"""Unit of time -> those of values below a thousandth of it, by what to divide by."""
 WHOLE = ("operators", "examples", "documents", "steps")
 """Units of what is counted one by one, and the same in every replicate."""
 SHARES = ("score", "share")
@@ -71,6 +73,9 @@ def scaling(unit: str, value: float) -> tuple[float, str, int]:
     if unit in SCALED:
         factor, letter = prefix(value)
         return factor, letter + SCALED[unit], decimals(value / factor) if factor > 1 else 0
+    if unit in SHORT and 0 < abs(value) < 1e-3:
+        factor, name = next((one for one in SHORT[unit] if abs(value) >= one[0]), SHORT[unit][-1])
+        return factor, name, decimals(value / factor)
     digits = 3 if unit in (*SHARES, "loss", "nats", "bits/byte") else 0 if unit in WHOLE else decimals(value)
     return 1.0, "" if unit in (*SHARES, "loss", "1") else unit, digits
 

@@ -42,8 +42,13 @@ KINDS = {"wall time": "s", "CPU time": "s", "peak memory": "MB"}
 
 
 def report(uri: str, out: Path) -> tuple[float, float, float]:
+    """Wall seconds, CPU seconds and peak memory in MB of a report."""
+    return timed("--uri", uri, "--out", str(out))
+
+
+def timed(*words: str) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak memory in MB of one process; CalledProcessError where it fails."""
-    command = [sys.executable, "-m", "reports", "--uri", uri, "--out", str(out)]
+    command = [sys.executable, "-m", "reports", *words]
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)

@@ -156,6 +156,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder.parent / "shared" / "data").symlink_to(data) if data.is_dir() else (folder.parent / "shared" / "data").mkdir()
     (folder / "reports").mkdir()
     (folder / "reports" / "examples").symlink_to(ROOT / "reports" / "examples")
+    (folder / "results").symlink_to(ROOT / "plugins" / "results" / "tests" / "fixtures")
+    (folder / "scores.csv").write_text("model,s1,s2,s3\nbase,0.661,0.655,0.668\nwide,0.684,0.679,0.691\n")
     for name in ("a.csv", "b.csv", "new.csv", "text.txt", "pairs.csv"):
         (folder / name).write_text("id,sentence,text,left,right,a,b,y,topics,score\n1,the wolf,x,x,y,x,y,0,p|q,1\n")
     (folder / "pairs.jsonl").write_text(json.dumps({"good": "a b", "bad": "b a"}) + "\n")

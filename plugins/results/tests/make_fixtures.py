@@ -97,12 +97,13 @@ def wandb(to: Path) -> None:
 
     to.mkdir(parents=True)
     settings = wandb.Settings(x_disable_meta=True, x_disable_stats=True, console="off")
-    for model, score in {"base": 0.8, "wide": 0.85}.items():
+    for model, score in {"base": 0.8, "wide": 0.85, "failed": 0.1}.items():
         for seed in range(2):
             config = {"model": model, "seed": seed, "data": {"task": "rte"}}
             with wandb.init(project="p", dir=to, config=config, settings=settings) as run:
                 run.log({"eval/accuracy": 0.5})
                 run.log({"eval/accuracy": score + seed / 100, "eval/f1": float("nan"), "nested": {"loss": 1.5}, "note": "text"})
+                run.finish(exit_code=int(model == "failed"))
     (to / "wandb" / "latest-run").unlink(missing_ok=True)
     for path in [*to.rglob("*")]:
         if path.is_file() and path.suffix != ".wandb":
@@ -118,17 +119,18 @@ def mlflow(to: Path) -> None:
 
 
 def log_runs(client) -> None:
-    """Two runs of an experiment and one that is deleted, and a run of another experiment."""
-    for experiment, model, score in (
+    """Two runs of an experiment, one that is deleted and one that goes on, and a run of another experiment."""
+    runs = [
         ("glue", "base", 0.8),
         ("glue", "wide", 0.85),
         ("glue", "gone", 0.1),
+        ("glue", "begun", 0.3),
         ("other", "base", 0.2),
-    ):
+    ]
+    for experiment, model, score in runs:
         known = client.get_experiment_by_name(experiment)
-        run = client.create_run(
-            known.experiment_id if known else client.create_experiment(experiment), run_name=model
-        ).info.run_id
+        number = known.experiment_id if known else client.create_experiment(experiment)
+        run = client.create_run(number, run_name=model).info.run_id
         client.log_param(run, "model", model)
         client.log_param(run, "seed", 1)
         client.set_tag(run, "task", "rte")
@@ -136,6 +138,8 @@ def log_runs(client) -> None:
         client.log_metric(run, "eval/accuracy", 0.5, step=1)
         if model == "wide":
             client.log_metric(run, "f1", float("nan"))
+        if model != "begun":
+            client.set_terminated(run)
         if model == "gone":
             client.delete_run(run)
 

@@ -96,7 +96,7 @@ def test_a_gate_holds_candidates_against_the_only_arm_of_another_file(write, tmp
     new, old = write(table({"same": 0.7, "bad": 0.6}), "new.csv"), write(table({"base": 0.7}), "old.csv")
     ledger = tmp_path / "loop.jsonl"
     words = ["gate", str(new), "--against", str(old), "--max-drop", "3points", "--ledger", str(ledger), "--json"]
-    assert main([*words, "--looks", "2"]) == 1
+    assert main([*words, "--looks", "4"]) == 1
     of_arm = {one["arm"]: one for one in json.loads(capsys.readouterr().out)["candidates"]}
     assert {arm: one["verdict"] for arm, one in of_arm.items()} == {"same": "same", "bad": "worse"}
     assert main(words) == 1

@@ -42,9 +42,7 @@ def test_the_last_evaluation_of_a_trainer_counts_from_its_results_or_its_last_ch
 
 
 @pytest.mark.parametrize("is_database", [False, True])
-def test_an_experiment_of_mlflow_has_the_last_step_of_runs_that_are_not_deleted(
-    is_database, tmp_path, store_template, monkeypatch
-):
+def test_an_experiment_of_mlflow_has_the_last_step_of_finished_runs(is_database, tmp_path, store_template, capsys):
     store = FIXTURES / "mlflow"
     if is_database:
         from mlflow import MlflowClient
@@ -54,6 +52,7 @@ def test_an_experiment_of_mlflow_has_the_last_step_of_runs_that_are_not_deleted(
     columns = {"task": "tags.task"}
     glue = rows(MLFLOW, Path(store), columns=columns | {"experiment": "glue"}, metric="eval/accuracy")
     assert glue == {("base", "rte", "1", "eval/accuracy"): 0.8, ("wide", "rte", "1", "eval/accuracy"): 0.85}
+    assert capsys.readouterr().err.endswith("left out 1 run that did not finish\n")
     assert len(rows(MLFLOW, Path(store), columns={"task": "experiment"}, metric="eval/accuracy")) == 3
     (missing,) = rows(MLFLOW, Path(store), columns=columns | {"experiment": "glue"}, metric="f1").values()
     assert pd.isna(missing), "NaN is a value, which the judge refuses"
@@ -63,12 +62,13 @@ def test_an_experiment_of_mlflow_has_the_last_step_of_runs_that_are_not_deleted(
         rows(MLFLOW, Path(store), columns=columns | {"experiment": "glue"})
 
 
-def test_a_log_of_wandb_has_config_and_last_summary():
+def test_a_log_of_wandb_has_config_and_last_summary_of_finished_runs(capsys):
     asked = {"columns": {"task": "config.data.task"}}
     expected = {
         (arm, "rte", seed): score + int(seed) / 100 for arm, score in {"base": 0.8, "wide": 0.85}.items() for seed in "01"
     }
     assert rows(WANDB, FIXTURES / "wandb", ("arm", "task", "seed"), metric="eval/accuracy", **asked) == pytest.approx(expected)
+    assert capsys.readouterr().err.endswith("left out 2 runs that did not finish\n")
     assert {*rows(WANDB, FIXTURES / "wandb", metric="nested.loss", **asked).values()} == {1.5}
     assert all(map(pd.isna, rows(WANDB, FIXTURES / "wandb", metric="eval/f1", **asked).values()))
     with pytest.raises(InputError, match=r"several metrics.*of eval/accuracy, eval/f1, nested.loss$"):
@@ -136,6 +136,7 @@ def test_a_folder_of_another_tool_is_none_and_a_link_is_not_followed(tool, tmp_p
     for other in ALL:
         assert other is tool or tool.rows(FIXTURES / ALL[other], Asked()) is None
     (tmp_path / "link").symlink_to(FIXTURES / ALL[tool])
+    (tmp_path / "optuna.db").write_bytes(b"SQLite format 3\0")
     assert tool.rows(tmp_path, Asked()) is None
 
 

@@ -43,6 +43,24 @@ def test_a_table_is_read_by_the_names_of_its_columns(tmp_path, content):
     assert read(tmp_path, "a.csv", content) == ROWS
 
 
+@pytest.mark.parametrize(
+    ("content", "columns", "values"),
+    [
+        ('model,task,answer,correct\na,t,"two\nlines",True\nb,t,,False\n', {"value": "correct"}, [1.0, 0.0]),
+        ("\n\tmodel\ttask\tscore\n0\ta\tt\t 1e-1 \n1\tb\tt\t.5\n", {}, [0.1, 0.5]),
+        (
+            '"Name","State","data.task","model","seed","eval/accuracy","_runtime"\n'
+            '"warm-sun-1","finished","rte","base","1","0.5","3"\n"late-fog-2","finished","rte","wide","1","0.75","4"\n',
+            {"value": "eval/accuracy", "task": "data.task"},
+            [0.5, 0.75],
+        ),
+    ],
+    ids=["predictions by pandas", "tabs with an index", "runs of Weights & Biases as their page exports them"],
+)
+def test_tables_as_other_programs_write_them(tmp_path, content, columns, values):
+    assert read(tmp_path, "a.csv", content, columns=columns)["value"] == values
+
+
 def test_json_and_parquet_are_tables_too(tmp_path):
     rows = ROWS | {"value": [1.0, 0.5]}
     assert read(tmp_path, "a.jsonl", "\n".join(JSON)) == read(tmp_path, "a.json", f"[{','.join(JSON)}]") == rows
