@@ -132,18 +132,13 @@ def main(options: Power) -> int:
     scatter = "" if plan.sd is None else f"{POINTS * plan.sd:.2f} points on one task, "
     print(wrapped(f"Scatter of differences over seeds: {scatter}{plan.source}."))
     alike = "that err on different items" if plan.per_item is None else "as alike as in the pilot"
-    items = (
-        f"{plan.items:,} a task, of arms at a score of {plan.score:.2f} {alike}" if plan.items else "unknown, and left aside"
-    )
-    print(wrapped(f"Items: {items}."))
-    rows = {} if plan.sd is None else {str(number): number for number in sorted({*SEEDS, options.seeds})}
-    columns = {f"{plan.items * times:,} items": plan.items * times for times in TIMES} if plan.items else {}
-    both = rows | ({"items alone": EVER} if columns else {}), columns | ({"seeds alone": EVER} if rows else {})
-    lines = [
-        [name, *(f"{POINTS * plan.smallest(seeds, count):.2f}" for count in both[1].values())]
-        for name, seeds in both[0].items()
-    ]
-    print(f"\n{table(('seeds', *both[1]), lines, 'lr')}\n")
+    known = f"{plan.items:,} a task, of arms at a score of {plan.score:.2f} {alike}" if plan.items else "unknown, left aside"
+    print(wrapped(f"Items: {known}."))
+    seeds = {} if plan.sd is None else {str(number): number for number in sorted({*SEEDS, options.seeds})}
+    items = {f"{plan.items * times:,} items": plan.items * times for times in TIMES} if plan.items else {}
+    rows, columns = seeds | ({"items alone": EVER} if items else {}), items | ({"seeds alone": EVER} if seeds else {})
+    lines = [(name, *(f"{POINTS * plan.smallest(row, of):.2f}" for of in columns.values())) for name, row in rows.items()]
+    print(f"\n{table(('seeds', *columns), lines, 'lr')}\n")
     print(wrapped("Points of the smallest true difference that 80 % of such studies show."))
     if size is not None:
         print(wrapped(f"To show {options.difference}: {', or '.join(plan.ways(size, options.seeds))}."))
