@@ -71,7 +71,7 @@ class Plan:
 
 
 def of_pilot(comparison: Comparison) -> Plan:
-    """As many arms, tasks and items as the pilot has, and the scatter of its pairs; InputError without a pair of two seeds."""
+    """As many arms, tasks and items as the pilot has, and the scatter of its pairs; InputError without pairs."""
     tables = [ranking for ranking in rankings(comparison) if len(ranking.sections) == 1]
     items, variances, per_item = [], [], []
     for ranking in tables:
@@ -81,16 +81,16 @@ def of_pilot(comparison: Comparison) -> Plan:
             free = found.independent or found.n / 2  # runs that do not pair: as many of either arm
             variances += [found.replicates_error**2 * free] if found.error and found.of in (Design.SEEDS, Design.RUNS) else []
             per_item += [found.items**2 / row.item] if row.item and found.items else []
-    if not variances:
-        raise InputError(f"{comparison.study!r} has no two arms with the scores of two seeds each: expected a pilot with some")
+    if not variances and not per_item:
+        raise InputError(f"{comparison.study!r} has no two arms with scores of two seeds or of the same items: expected some")
     return Plan(
         len(comparison.labels),
         len(tables),
         round(fmean(items)) if items else None,
         fmean(place.mean for ranking in tables for place in ranking.places),
-        sd=math.sqrt(fmean(variances)),
+        sd=math.sqrt(fmean(variances)) if variances else None,
         per_item=fmean(per_item) if per_item else None,
-        source=f"from {counted(len(variances), 'pair')} of arms in {comparison.study}",
+        source=f"from {counted(len(variances), 'pair')} of arms in {comparison.study}" if variances else Plan.source,
     )
 
 
