@@ -8,7 +8,7 @@
 | `harness.stores` | a `harness.reports.reading.store.Folders`: folders to read in place of a tracking store |
 | `harness.results` | a `harness.reports.reading.results.Results`: results of another tool, for `reports judge` |
 | `harness.trackers` | a class of `harness.tracking.trackers.Backend`, by tracking.plugins=[NAME]; ours by tracking.NAME=true |
-| `harness.encoders` | a `torch.nn.Module`: `encoder.NAME` for model.encoder=NAME, likewise `attention.`, `layers.` and others |
+| `harness.encoders` | a `torch.nn.Module`: `encoder.NAME` for model.encoder=NAME, also `attention.`, `objective.` and others |
 | `harness.tasks` | a class of `harness.tasks.base.Kind`, chosen by task.plugin=NAME beside the task.kind that it is like |
 
 A checkout that is not installed has the entry points of its own `pyproject.toml`.

@@ -17,8 +17,10 @@ from harness.models.ranges import Refused, Role, When, option, refuse_out_of_ran
 GROUP = "harness.encoders"
 
 
-def class_of(key: str, name: str) -> Callable[..., Any]:
-    """The class; InputError where no package adds it, or it cannot be imported, or is no module that counts its FLOPs.
+def class_of(key: str, name: str, setting: str = "") -> Callable[..., Any]:
+    """The class; InputError, naming the setting, by default `model.KEY`, where no package adds it, or it cannot be imported.
+
+    InputError, too, for one that is no module that counts its FLOPs.
 
     An encoder may also be MODULE:CLASS of an installed package, or a function that makes one; it need not count its FLOPs.
     """
@@ -28,7 +30,7 @@ def class_of(key: str, name: str) -> Callable[..., Any]:
         point.removeprefix(f"{key}."): of for point, of in extensions.declared(GROUP).items() if point.startswith(f"{key}.")
     }
     if name not in points:
-        raise unknown(key, name, points, f"model.{key}")
+        raise unknown(key, name, points, setting or f"model.{key}")
     point = points[name]
     if key == "encoder":
         return extensions.load(point, cast(Any, Callable))

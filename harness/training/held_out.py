@@ -25,7 +25,7 @@ from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
 from harness.models.heads import MaskedLMHead
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch
-from harness.models.objectives.build import OBJECTIVES
+from harness.models.objectives.build import kind_of
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.objectives.masked_lm import Probe, evaluate
 from harness.models.objectives.masking import sample_positions, with_targets
@@ -44,7 +44,7 @@ class HeldOut:
         self._corpus, self._vocabulary, length = corpus, corpus.vocabulary(), present(config.length)
         self._texts, self._train = (Sequences(corpus, part, length, None, SEED) for part in ("validation", "train"))
         self._of_phases: list[Sequences | None] = []
-        for kind in (OBJECTIVES[phase.objective] for phase in config.of_phases):
+        for kind in map(kind_of, config.of_phases):
             self._of_phases.append(None)
             try:
                 if kind.evaluate_parts is not Objective.evaluate_parts:  # it trains something beside masked tokens

@@ -1,6 +1,6 @@
 """From the name of an objective to the objective: a new one is its file, its ObjectiveName and its line in OBJECTIVES.
 
-Several may follow each other.
+One of another package is a class of `Objective`, and its entry point `objective.NAME`. Several may follow each other.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from harness.models.config import EncoderConfig
+from harness.errors import InputError
+from harness.models.config import EncoderConfig, class_of
 from harness.models.encoder import Encoder, initialise, seeded
 from harness.models.heads import MaskedLMHead
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary, refuse_combinations
@@ -76,6 +77,16 @@ OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
 }
 
 
+def kind_of(config: ObjectiveConfig) -> type[Objective]:
+    """The class of the objective; InputError for one of another package that cannot be used."""
+    if config.plugin is None:
+        return OBJECTIVES[config.objective]
+    kind = class_of("objective", config.plugin, "pretrain.plugin")
+    if not (isinstance(kind, type) and issubclass(kind, Objective)):
+        raise InputError(f"pretrain.plugin={config.plugin}: expected a class of harness.models.objectives.base.Objective")
+    return kind
+
+
 def build(
     config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary, seed: int, teacher: Teacher | None = None
 ) -> Objective | Phases:
@@ -87,7 +98,7 @@ def build(
     refuse_misfit(config, shape)
     arguments = () if teacher is None else (teacher,)
     with seeded(seed):
-        phases = [OBJECTIVES[phase.objective](phase, shape, vocabulary, *arguments) for phase in config.of_phases]
+        phases = [kind_of(phase)(phase, shape, vocabulary, *arguments) for phase in config.of_phases]
     whole = phases[0] if len(phases) == 1 else Phases(phases)
     for phase in reversed(phases):
         initialise(phase, shape.initializer_range, seed, shape.init, shape.init_depth)
@@ -97,4 +108,4 @@ def build(
 def refuse_misfit(config: ObjectiveConfig, shape: EncoderConfig) -> None:
     """ValueError, naming both keys, for an architecture that one of the objectives cannot train."""
     for phase in config.of_phases:
-        refuse_combinations(f"objective={phase.objective.value}", OBJECTIVES[phase.objective].misfits(shape))
+        refuse_combinations(f"objective={phase.objective.value}", kind_of(phase).misfits(shape))

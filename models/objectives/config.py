@@ -83,6 +83,9 @@ class ObjectiveConfig:
     """Shares are fractions of 1. The defaults are those of the papers."""
 
     objective: ObjectiveName = ObjectiveName.none  # what is predicted
+    plugin: str | None = option(
+        None, earlier=...
+    )  # an objective of another package, by its name; `objective` is the one that it is like
     phases: list[ObjectiveName] = option(
         [], earlier=...
     )  # several objectives one after the other, `objective` last; on the command line also pretrain=[clm,mlm]
@@ -161,8 +164,9 @@ class ObjectiveConfig:
 
     @property
     def of_phases(self) -> list[Self]:
-        """The config of each phase; of one objective this one."""
-        return [replace(self, objective=name, phases=[], shares=[]) for name in self.phases] or [self]
+        """The config of each phase; of one objective this one. A plug-in takes the place of `objective`."""
+        plugins = {self.objective: self.plugin}
+        return [replace(self, objective=name, phases=[], shares=[], plugin=plugins.get(name)) for name in self.phases] or [self]
 
     @property
     def title(self) -> str:

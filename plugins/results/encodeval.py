@@ -25,7 +25,8 @@ def _scores(split: dict[str, Any]) -> pd.DataFrame:
     lists = {name: of for name, of in split.get("per_instance", split).items() if isinstance(of, list) and name not in LABELS}
     single = pd.DataFrame({"subset": "", **lists}, index=range(max(map(len, lists.values()), default=0))).rename_axis("item")
     rows = single.rename(columns={"scores_i": "score"}).reset_index().melt(["item", "subset"], var_name="metric")
-    whole = [(name, value, "") for name, value in split.get("average", {}).items() if name not in lists]
+    said = split.get("average", split).items()
+    whole = [(name, value, "") for name, value in said if name not in lists and not isinstance(value, list)]
     return pd.concat([rows, pd.DataFrame(whole, columns=["metric", "value", "subset"])])
 
 

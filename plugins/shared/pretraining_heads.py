@@ -10,7 +10,7 @@ from harness.config.schema import ModelConfig, PretrainConfig
 from harness.measure.size import count
 from harness.models.heads import MaskedLMHead, PlainLMHead
 from harness.models.objectives.base import Objective, Vocabulary
-from harness.models.objectives.build import OBJECTIVES, refuse_misfit
+from harness.models.objectives.build import kind_of, refuse_misfit
 from harness.models.objectives.config import ObjectiveName
 from harness.models.objectives.masked_lm import MaskedLM
 
@@ -27,7 +27,7 @@ def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
     """The objective without values; of a distillation its student. ValueError where the model cannot be trained by it."""
     config = replace(pretrain, objective=objective_of(model, pretrain))
     refuse_misfit(config, model)
-    kind = MaskedLM if config.objective is ObjectiveName.distillation else OBJECTIVES[config.objective]
+    kind = MaskedLM if config.objective is ObjectiveName.distillation else kind_of(config)
     with torch.device("meta"):
         starts = torch.ones(model.vocab_size, dtype=torch.bool, device="cpu")  # masks are drawn on it
         sentinels = range(model.vocab_size)[: -SENTINELS - 1 : -1]

@@ -1,4 +1,4 @@
-"""Another package adds a command, a chapter and a format, a tracker, an attention and a kind of task by entry points."""
+"""Another package adds a command, a chapter, a format, a tracker, an attention, an objective and a kind of task."""
 
 import os
 import re
@@ -8,15 +8,21 @@ import sys
 import tomllib
 import venv
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 from harness import commands, extensions, tasks
 from harness.errors import InputError
+from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.keys import keys_read
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.build import build, refuse_misfit
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.reports import chapters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,6 +138,21 @@ def test_an_unknown_name_lists_those_that_there_are(key, installed):
     installed({"harness.encoders": {f"{key}.mean": "plugin_package.attention:Mean"}})
     with pytest.raises(InputError, match=rf"unknown {key} 'mena'; did you mean 'mean'\? choices for `model\.{key}`: mean"):
         EncoderConfig(**{key: "mena"})
+
+
+def test_an_objective_takes_the_place_of_the_one_that_it_is_like(installed):
+    installed(points())
+    shape = EncoderConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    vocabulary = Vocabulary(40, 0, 2, 3, 4, torch.ones(40, dtype=torch.bool))
+    config = ObjectiveConfig(ObjectiveName.mlm, plugin="doubled")
+    own, ours = (build(one, shape, vocabulary, 0).eval() for one in (config, replace(config, plugin=None)))
+    batch = ours.make_batch(Batch(torch.arange(5, 29).view(2, 12)), [1, 2])
+    assert own(batch).item() == pytest.approx(2 * ours(batch).item())
+    phases = replace(config, phases=[ObjectiveName.clm, ObjectiveName.mlm]).of_phases
+    assert [phase.plugin for phase in phases] == [None, "doubled"]
+    for name, said in {"wrong": "expected a class of .*Objective", "dubled": "choices for `pretrain.plugin`: doubled"}.items():
+        with pytest.raises(InputError, match=said):
+            refuse_misfit(replace(config, plugin=name), shape)
 
 
 def test_an_attention_says_which_keys_of_heads_it_reads(installed):
