@@ -86,8 +86,8 @@ def chosen(names: Sequence[str], asked: Asked, known: Mapping[str, str], where: 
     return result
 
 
-def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked, known: Mapping[str, str]) -> pd.DataFrame:
-    """The columns of the table as those of a frame, with what is `known` of all rows.
+def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked) -> pd.DataFrame:
+    """The columns of the table as those of a frame.
 
     Without a column for it, the metric is that of the flag, or has the name of the column of values. A gap in one of several
     columns of values is no row.
@@ -101,7 +101,7 @@ def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked, k
         columns = {own: table[names[0]] for own, names in chosen.items() if own != wide} | {"value": table[name]}
         part = pyarrow.table({own: _typed(column, own in NUMBERS) for own, column in columns.items()})
         part = part.filter(compute.is_valid(part["value"])) if wide else part
-        parts.append(part.to_pandas().assign(**known, **({wide: PREFIX.sub("", name)} if wide else {})))
+        parts.append(part.to_pandas().assign(**({wide: PREFIX.sub("", name)} if wide else {})))
     rows: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return rows if "metric" in rows or metric is None else rows.assign(metric=metric)
 
@@ -140,4 +140,4 @@ def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False)
         print(f"{on_one_line(str(where))}: left out {counted(unfinished, 'run')} that did not finish", file=sys.stderr)
     kept = [row for row in finished if any(name in row for name in of["arm"]) and any(name in row for name in values)]
     used = [name for parts in of.values() for name in parts]
-    return frame(pyarrow.table({name: [row.get(name) for row in kept] for name in used}), of, asked, {})
+    return frame(pyarrow.table({name: [row.get(name) for row in kept] for name in used}), of, asked)

@@ -13,7 +13,7 @@ import pyarrow.compute
 from pyarrow import parquet, types
 from pydantic import AfterValidator, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
-from harness.errors import InputError
+from harness.errors import InputError, on_one_line
 
 LARGEST_JSON = 1 << 24
 """Bytes of a manifest, a plan or an audit in an archive."""
@@ -103,7 +103,9 @@ def table_of(content: bytes, where: str, most: int = LARGEST_TABLES, columns: Se
             table.validate(full=True)
             return table
     except (OSError, MemoryError, pyarrow.ArrowException, UnicodeError) as error:
-        raise InputError(f"{where} cannot be read as Parquet: {str(error)[:100] or type(error).__name__}") from error
+        raise InputError(
+            f"{where} cannot be read as Parquet: {on_one_line(str(error), 100) or type(error).__name__}"
+        ) from error
 
 
 def _refuse_large(footer: parquet.FileMetaData, where: str, most: int) -> None:

@@ -148,3 +148,11 @@ def test_lists_of_other_columns_are_passed_over_and_other_files_are_of_other_too
     assert read(tmp_path, "a.json", '{"results": []}') is None
     assert read(tmp_path, "a.txt", LONG) is None
     assert TABLE.rows(tmp_path, Asked()) is None
+
+
+def test_a_page_of_parquet_that_is_torn_is_one_line(tmp_path):
+    pd.DataFrame({"model": ["a"], "task": ["t"], "score": [0.5]}).to_parquet(tmp_path / "whole.parquet")
+    content = (tmp_path / "whole.parquet").read_bytes()
+    with pytest.raises(InputError, match="cannot be read as Parquet: Couldn't deserialize thrift") as error:
+        read(tmp_path, "torn.parquet", content[:4] + b"\xff" * 16 + content[20:])
+    assert str(error.value).isprintable()
