@@ -135,7 +135,7 @@ def first_screen(screen: Screen | None) -> str:
     """The opening of a report, as wide as the terminal; empty where it compares no arms."""
     if screen is None:
         return ""
-    return "\n\n".join(part for block in (screen.table, *screen.notes[:1], screen.answer) for part in in_terminal(block))
+    return "\n\n".join(in_terminal(Section("", [screen.table, *screen.notes[:1], screen.answer])))
 
 
 def in_terminal(block: Block) -> Iterator[str]:

@@ -104,8 +104,8 @@ class Foreign(Encoder):
         }
         given = {name: value for name, value in given.items() if value is not None and name in self._takes}
         if GLOBAL in self._takes:
-            given[GLOBAL] = torch.zeros_like(batch.input_ids)
-            given[GLOBAL][:, 0] = 1
+            given[GLOBAL] = first = torch.zeros_like(batch.input_ids)
+            first[:, 0] = 1
         is_asked = batch.input_ids.is_meta and GLOBAL not in given  # without values nothing says which tokens are global
         with _UnpaddedText() if is_asked else contextlib.nullcontext():
             return _first(self.body(batch.input_ids, **given))

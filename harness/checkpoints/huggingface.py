@@ -124,7 +124,8 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     folder = folder_of(present(config.model.init_from), pickles=True)
     config_json, said = _read_for(config, folder), present(config.model.init_from)
     if config.model.remote_code is not None:
-        config_json = remote_code.stated(config_json, folder, said, config.model.remote_code)
+        with native.naming(f"model.init_from={said!r}"):
+            config_json = remote_code.stated(config_json, folder, said, config.model.remote_code)
     provider = config.model.provider
     if provider is Provider.transformers or (provider is Provider.auto and _is_foreign(config_json)):
         shape = foreign.published_shape(config_json, f"model.init_from={said!r}")

@@ -10,13 +10,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from harness import extensions
+from harness import extensions, paths
 from harness.errors import InputError
 
 KEY, CLASSES = "remote_code", "auto_map"
 """What a config.json and `model.options` have of it: the hash, and the classes by the names of `READ`."""
 
 READ = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM")
+LARGEST = 10_000_000
 REFERENCE = re.compile(r"(\w[\w.-]*/\w[\w.-]*--)?\w+\.\w+")
 """`MODULE.CLASS`, behind the repository unless it is its own folder."""
 
@@ -25,7 +26,7 @@ def hash_of(folder: Path) -> str:
     """The first 40 digits of the SHA-256 of the names and the contents of its .py files."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.py")):
-        code = file.read_bytes()
+        code = paths.read(file, LARGEST)
         digest.update(f"{file.name} {len(code)} ".encode() + code)
     return digest.hexdigest()[:40]
 
@@ -54,8 +55,9 @@ def config_class(config_json: dict[str, Any], library: Any) -> Any:
     classes = _classes(config_json, said)
     repository = classes["AutoModel"].rpartition("--")[0]
     extensions.refuse_unnamed(said, repository or "a folder", code)
-    if repository and not re.fullmatch("[0-9a-f]{40}", code):
-        raise InputError(f"{said}: expected 40 hexadecimal digits, the commit of {repository} whose code you have read")
+    if repository and (Path(repository).is_dir() or not re.fullmatch("[0-9a-f]{40}", code)):  # the library prefers the folder
+        expected = f"40 hexadecimal digits, the commit of {repository} whose code you have read, and no folder of its name here"
+        raise InputError(f"{said}: expected {expected}")
     if not repository and hash_of(kept(code)) != code:
         raise InputError(f"{said}: {kept(code)} does not have this code: add model.init_from=FOLDER once, which has it")
     find = library.dynamic_module_utils.get_class_from_dynamic_module
@@ -85,6 +87,8 @@ def _classes(config_json: dict[str, Any], said: str, repository: str = "") -> di
     """By the names that are read; InputError for other ones than classes of the repository, or of one that they name."""
     named = config_json.get(CLASSES)
     classes = {auto: str(named[auto]) for auto in READ if auto in named} if isinstance(named, dict) else {}
-    if not {*READ[:2]} <= classes.keys() or not all(map(REFERENCE.fullmatch, classes.values())):
-        raise InputError(f"{said}: expected a config.json whose {CLASSES} names MODULE.CLASS for {READ[0]} and {READ[1]}")
+    repositories, are_names = {one.rpartition("--")[0] for one in classes.values()}, map(REFERENCE.fullmatch, classes.values())
+    if not {*READ[:2]} <= classes.keys() or len(repositories) > 1 or not all(are_names):
+        said += f": expected a config.json whose {CLASSES} names MODULE.CLASS for {READ[0]} and {READ[1]}, both of one place"
+        raise InputError(said)
     return {auto: one if "--" in one else f"{repository}{one}" for auto, one in classes.items()}

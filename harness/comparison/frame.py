@@ -260,10 +260,11 @@ def _items(row: Any) -> float | None:
 
 def said(frame: Frame, independent: bool = False) -> list[str]:
     """What compares with what, in a line, and what that does not cover, each a sentence."""
-    of_tasks, known = designs(frame, independent), {task for task, _ in frame.items}
+    of_tasks, names = designs(frame, independent), {*frame.rows["metric"]}
+    known = {task for task, metric in frame.items if metric in names}
     kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
-    names = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
-    parts = [counted(frame.rows[name].nunique(), name) for name in names]
+    columns = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
+    parts = [counted(frame.rows[name].nunique(), name) for name in columns]
     parts += [f"{HOW[design]}{f' ({some_of(tasks, NAMED)})' if len(kinds) > 1 else ''}" for design, tasks in kinds.items()]
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]

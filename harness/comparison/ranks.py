@@ -6,10 +6,12 @@ together: arms without a letter in common are told apart, and the intervals of r
 """
 
 import functools
-import string
+import math
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
+from string import ascii_letters
 
 import numpy as np
 
@@ -82,12 +84,10 @@ class Ranking:
         each = each if all(each) else [by_task(row, logs) for row in rows]  # where no replicate has all tasks
         found = [[*of_arm.values()] for of_arm in each] if self.design is Design.RUNS else in_common(each)
         values = [np.log(of_arm) if logs else np.array(of_arm) for of_arm in found]
-        means, squares = np.array([of_arm.mean() for of_arm in values]), np.zeros((count, count))
-        for pair, change in self.changes.items():
-            one, other = map(self.labels.index, pair)
-            squares[[one, other], [other, one]] = change.evidence.found.items**2 if change.evidence else 0.0
-        # errors over the items of single arms, whose squares add up to those of pairs, as near as they can
-        away = drawn(values, np.sqrt(squares.sum(axis=1) / (count - 1) / 2), self.design is not Design.RUNS)
+        means = np.array([of_arm.mean() for of_arm in values])
+        squares = [change.evidence.found.items**2 for change in self.changes.values() if change.evidence]
+        # a pair has twice the variance over the items that an arm has
+        away = drawn(values, math.sqrt(fmean(squares) / 2) if squares else 0.0, self.design is not Design.RUNS)
         sign, least = -1 if metric.direction is Direction.LOWER else 1, ROUNDING * np.abs(means).max()
         true = sign * (means + away)
         tops = true >= true.max(axis=1, keepdims=True) - least
@@ -155,18 +155,18 @@ def runs_of(labels: Sequence[str], apart: Container[Pair]) -> list[frozenset[str
 
 
 def lettered(labels: Sequence[str], groups: Iterable[frozenset[str]]) -> dict[str, str]:
-    """Label -> the letters of its groups, a for those with the first label; after z come A to Z, then .a and so on."""
-    ordered = sorted(groups, key=lambda group: [label not in group for label in labels])
-    rounds, signs = 1 + len(ordered) // len(string.ascii_letters), string.ascii_letters
-    names = [dots * "." + sign for dots in range(rounds) for sign in signs]
-    return {label: "".join(name for name, group in zip(names, ordered, strict=False) if label in group) for label in labels}
+    """Label -> the letters of its groups, a for those with the first label; after z come A to Z, then a' and so on."""
+    ordered = [*enumerate(sorted(groups, key=lambda group: [label not in group for label in labels]))]
+    names = [ascii_letters[place % len(ascii_letters)] + "'" * (place // len(ascii_letters)) for place, _ in ordered]
+    return {label: "".join(names[place] for place, group in ordered if label in group) for label in labels}
 
 
-def drawn(values: Sequence[Numbers], items: Numbers, paired: bool = True) -> Numbers:
-    """(DRAWS, arms) deviations of true means from those of the replicates of each arm; `items`: (arms,) errors over the items.
+def drawn(values: Sequence[Numbers], item: float, paired: bool = True) -> Numbers:
+    """(DRAWS, arms) deviations of true means from those of the replicates of each arm.
 
-    Student's t of the variance of the residuals, pooled over all arms, and a normal distribution over the items. `paired`:
-    of arm + replicate, else of the arm alone. The draws are the same for the same numbers.
+    Student's t of the variance of the residuals, pooled over all arms, and a normal distribution of the error over the items
+    that a mean has, `item`. `paired`: residuals of arm + replicate, else of the arm alone. The draws are the same for the same
+    numbers.
     """
     rng, counts = np.random.default_rng(0), np.array([len(of_arm) for of_arm in values])
     rest = [of_arm - of_arm.mean() for of_arm in values]
@@ -174,4 +174,4 @@ def drawn(values: Sequence[Numbers], items: Numbers, paired: bool = True) -> Num
     freedom = counts.sum() - len(values) - paired * (counts[0] - 1)
     variance = np.sum(np.concatenate(rest) ** 2) / rng.chisquare(max(1, freedom), (DRAWS, 1))
     of_seeds, of_items = rng.standard_normal((2, DRAWS, len(values)))
-    return np.sqrt(variance / counts) * of_seeds + items * of_items
+    return np.asarray(np.sqrt(variance / counts) * of_seeds + item * of_items)

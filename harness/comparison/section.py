@@ -343,8 +343,8 @@ def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = 
     elif metric.unit == "bytes":
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
     design = design or pairings[0].section.design
-    means = by_task if design is Design.TASKS else over_tasks
-    before, after = (means(of_side, logs) for of_side in each)
+    of_replicates = by_task if design is Design.TASKS else over_tasks
+    before, after = (of_replicates(of_side, logs) for of_side in each)
     first = runs[0][0]
     result = change(
         metric,

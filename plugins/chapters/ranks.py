@@ -17,8 +17,6 @@ CAPTIONS = {
     "Arms without a letter in common can be told apart"
 }
 MOST_PANELS = 6
-UNNAMED = ("score", "share", "1")
-"""Units that an axis does not name."""
 
 
 def chapter(study: Study) -> Chapter:
@@ -47,8 +45,7 @@ def means(rankings: list[Ranking]) -> Figure | None:
             panel.plot(place.mean, row, marker="o", color="black", markersize=4.5, label="\n".join(words))
             beside = f"{rank_text(place)}  {letters_text(place)}"
             panel.annotate(beside, (1.02, row), xycoords=panel.get_yaxis_transform(), va="center", annotation_clip=False)
-        unit = "" if metric.unit in UNNAMED else metric.unit
-        panel.set(title=name_of(ranking), xlabel=plots.with_unit(metric.title, unit))
+        panel.set(title=name_of(ranking), xlabel=plots.with_unit(metric.title, formats.scaling(metric.unit, 1.0)[1]))
     return figure
 
 

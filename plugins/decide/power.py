@@ -25,6 +25,7 @@ SEEDS, TIMES = (3, 5, 10, 20), (1, 4, 16)
 """Numbers of seeds that are shown beside that of the plan, and numbers of items as multiples of its own."""
 EVER = 10**9
 """So many seeds, or items, leave nothing open."""
+NONE = "no number of"
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,18 @@ class Plan:
     def ways(self, size: float, seeds: int) -> Iterator[str]:
         """What shows a difference of this size: seeds with the items of the plan, or items with so many seeds."""
         items = self.items or EVER
-        needed = paired.fewest(lambda n: self.smallest(n, items) <= size, FEWEST_REPLICATES)
-        enough = self.smallest(EVER, items) <= size
-        number = f"{needed:,}" if needed <= MOST_PAIRS else f"over {MOST_PAIRS:,}" if enough else "no number of"
+        needed = paired.fewest(lambda number: self.smallest(number, items) <= size, FEWEST_REPLICATES)
+        number = (
+            f"{needed:,}" if needed <= MOST_PAIRS else f"over {MOST_PAIRS:,}" if self.smallest(EVER, items) <= size else NONE
+        )
         yield f"{number} seeds" + (f" with {items:,} items" if self.items else "")
         if self.items:
-            needed = 1 + bisect.bisect_left(range(1, EVER), True, key=lambda count: self.smallest(seeds, count) <= size)
-            yield f"{f'{needed:,}' if needed < EVER else 'no number of'} items with {seeds} seeds"
+            needed = 1 + bisect.bisect_left(range(1, EVER), True, key=lambda number: self.smallest(seeds, number) <= size)
+            yield f"{f'{needed:,}' if needed < EVER else NONE} items with {seeds} seeds"
 
 
 def of_pilot(comparison: Comparison) -> Plan:
-    """As many arms, tasks and items as the pilot has, and the scatter of its pairs; InputError without a pair of two seeds."""
+    """As many arms, tasks and items as the pilot has, and the scatter of its pairs; InputError without pairs."""
     tables = [ranking for ranking in rankings(comparison) if len(ranking.sections) == 1]
     items, variances, per_item = [], [], []
     for ranking in tables:
@@ -79,16 +81,16 @@ def of_pilot(comparison: Comparison) -> Plan:
             free = found.independent or found.n / 2  # runs that do not pair: as many of either arm
             variances += [found.replicates_error**2 * free] if found.error and found.of in (Design.SEEDS, Design.RUNS) else []
             per_item += [found.items**2 / row.item] if row.item and found.items else []
-    if not variances:
-        raise InputError(f"{comparison.study!r} has no two arms with the scores of two seeds each: expected a pilot with some")
+    if not variances and not per_item:
+        raise InputError(f"{comparison.study!r} has no two arms with scores of two seeds or of the same items: expected some")
     return Plan(
         len(comparison.labels),
         len(tables),
         round(fmean(items)) if items else None,
         fmean(place.mean for ranking in tables for place in ranking.places),
-        sd=math.sqrt(fmean(variances)),
+        sd=math.sqrt(fmean(variances)) if variances else None,
         per_item=fmean(per_item) if per_item else None,
-        source=f"from {counted(len(variances), 'pair')} of arms in {comparison.study}",
+        source=f"from {counted(len(variances), 'pair')} of arms in {comparison.study}" if variances else Plan.source,
     )
 
 
@@ -124,28 +126,20 @@ def size_of(text: str) -> float:
 def main(options: Power) -> int:
     """0, and the table on stdout."""
     size, plan = size_of(options.difference) if options.difference else None, planned(options)
+    over = f"mean of {plan.tasks} tasks" if plan.tasks > 1 else "one task"
+    against = "all pairs" if plan.all_pairs else "against a baseline"
+    print(wrapped(f"{plan.arms} arms, {against} ({counted(plan.tests, 'test')}, Holm), {over}."))
     scatter = "" if plan.sd is None else f"{POINTS * plan.sd:.2f} points on one task, "
+    print(wrapped(f"Scatter of differences over seeds: {scatter}{plan.source}."))
     alike = "that err on different items" if plan.per_item is None else "as alike as in the pilot"
-    items = (
-        f"{plan.items:,} a task, of arms at a score of {plan.score:.2f} {alike}" if plan.items else "unknown, and left aside"
-    )
-    lines = [
-        f"{plan.arms} arms, {'all pairs' if plan.all_pairs else 'against a baseline'} ({counted(plan.tests, 'test')}, Holm), "
-        f"{f'mean of {plan.tasks} tasks' if plan.tasks > 1 else 'one task'}.",
-        f"Scatter of differences over seeds: {scatter}{plan.source}.",
-        f"Items: {items}.",
-    ]
-    print("\n".join(map(wrapped, lines)) + "\n")
-    seeds = sorted({*SEEDS, options.seeds}) if plan.sd is not None else []
-    counts = [plan.items * times for times in TIMES] if plan.items else []
-    heads = [*(f"{count:,} items" for count in counts), *(["seeds alone"] if seeds else [])]
-    rows = [
-        ["items alone" if number == EVER else str(number)]
-        + [f"{POINTS * plan.smallest(number, count):.2f}" for count in (*counts, *([EVER] if seeds else []))]
-        for number in (*seeds, *([EVER] if counts else []))
-    ]
-    print(table(("seeds", *heads), rows, "lr"))
-    print("\n" + wrapped("Points of the smallest true difference that 80 % of such studies show."))
+    known = f"{plan.items:,} a task, of arms at a score of {plan.score:.2f} {alike}" if plan.items else "unknown, left aside"
+    print(wrapped(f"Items: {known}."))
+    seeds = {} if plan.sd is None else {str(number): number for number in sorted({*SEEDS, options.seeds})}
+    items = {f"{plan.items * times:,} items": plan.items * times for times in TIMES} if plan.items else {}
+    rows, columns = seeds | ({"items alone": EVER} if items else {}), items | ({"seeds alone": EVER} if seeds else {})
+    lines = [(name, *(f"{POINTS * plan.smallest(row, of):.2f}" for of in columns.values())) for name, row in rows.items()]
+    print(f"\n{table(('seeds', *columns), lines, 'lr')}\n")
+    print(wrapped("Points of the smallest true difference that 80 % of such studies show."))
     if size is not None:
         print(wrapped(f"To show {options.difference}: {', or '.join(plan.ways(size, options.seeds))}."))
     return 0

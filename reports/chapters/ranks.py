@@ -27,7 +27,6 @@ def ranks_section(comparison: Comparison, random_tasks: bool = False) -> Section
     `random_tasks`: tasks are what repeats, in one table.
     """
     found = rankings_of(comparison, random_tasks)
-    several = len({ranking.metric for ranking in found}) > 1
     parts: list[Block] = [OF_TASKS] if found and random_tasks else []
     for ranking in found:
         metric, count = metrics.get(ranking.metric), len(ranking.labels)
@@ -49,7 +48,8 @@ def ranks_section(comparison: Comparison, random_tasks: bool = False) -> Section
             blocks.append(Section("", [formats.table(["arm", "minus", "difference"], lines, left=2)], detail=True))
         if missing := [label for label in comparison.labels if label not in ranking.labels]:
             blocks.append(f"Without a value there: {listed(missing)}.")
-        parts.append(Section(escape(f"{metric.title}: {name_of(ranking)}" if several else name_of(ranking)), blocks))
+        title = "" if ranking.metric == HEADLINE else f"{metric.title}: "
+        parts.append(Section(escape(title + name_of(ranking)), blocks))
     return Section("All pairs and ranks", [*parts, INTRO] if parts else [])
 
 

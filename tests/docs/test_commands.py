@@ -157,6 +157,13 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "reports").mkdir()
     (folder / "reports" / "examples").symlink_to(ROOT / "reports" / "examples")
     (folder / "results").symlink_to(ROOT / "plugins" / "results" / "tests" / "fixtures")
+    (folder / "lm_eval_out").symlink_to(folder / "results" / "lm_eval")
+    (folder / "mteb").mkdir()
+    (folder / "mteb" / "results").symlink_to(folder / "results" / "mteb")
+    (folder / "docs").symlink_to(ROOT / "docs")
+    for name, arms in (("results.csv", ("base", "big")), ("candidates.csv", ("new",)), ("baseline.csv", ("base",))):
+        scores = [f"{arm},rte,{seed},0.{60 + len(arm) + 3 * seed}" for arm in arms for seed in (0, 1, 2)]
+        (folder / name).write_text("\n".join(["arm,task,seed,score", *scores]) + "\n")
     (folder / "scores.csv").write_text("model,s1,s2,s3\nbase,0.661,0.655,0.668\nwide,0.684,0.679,0.691\n")
     for name in ("a.csv", "b.csv", "new.csv", "text.txt", "pairs.csv"):
         (folder / name).write_text("id,sentence,text,left,right,a,b,y,topics,score\n1,the wolf,x,x,y,x,y,0,p|q,1\n")
@@ -255,6 +262,7 @@ def test_another_program_is_known(command):
         named = [re.fullmatch(rf"{project['name']}\[(\w+)\]", word) for word in command.words]
         assert (
             "constraints.txt" in line
+            or project["name"] in command.words
             or {one[1] for one in named if one} & {*project["optional-dependencies"]}
             or reason(line, OTHERS)
         )

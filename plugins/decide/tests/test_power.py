@@ -64,6 +64,18 @@ def test_a_pilot_says_how_pairs_scatter_and_what_it_has(make_run):
     assert (plan.arms, plan.tasks, plan.items, plan.score) == (3, 1, 200, pytest.approx(np.mean(means)))
 
 
+def test_one_run_of_each_arm_says_what_its_items_leave_open(tmp_path, capsys):
+    """A hundred items: the arms err on 30 and 20, on ten of them both."""
+    right = {"base": [item >= 30 for item in range(100)], "new": [not 20 <= item < 40 for item in range(100)]}
+    lines = [f"{arm},rte,accuracy,{item},{int(one)}" for arm, answers in right.items() for item, one in enumerate(answers)]
+    file = tmp_path / "items.csv"
+    file.write_text("\n".join(["arm,task,metric,item,value", *lines]), "utf-8")
+    assert main(["power", "--pilot", str(file)]) == 0
+    error = math.sqrt(np.var(np.subtract(right["base"], right["new"], dtype=float)) / 100)
+    shown = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("items alone"))
+    assert float(shown.split()[2]) == pytest.approx(100 * error * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=0.02)
+
+
 PILOT = "model,task,run,metric,value\n" + "".join(
     f"{arm},{task},{seed},accuracy,{level + noise}\n"
     for arm, level in (("base", 0.7), ("new", 0.72))

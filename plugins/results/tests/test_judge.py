@@ -1,14 +1,19 @@
 """`python -m reports judge` and `gate` on files, and `reports.judge` on a data frame."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
+from harness import __main__ as harness_main
 from harness import reports
 from harness.reports.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def table(arms: dict[str, float], seeds: int = 5, tasks: tuple[str, ...] = ("rte", "mrpc"), **columns: object) -> pd.DataFrame:
@@ -121,6 +126,21 @@ def test_a_file_of_results_is_read_where_a_store_is(write, capsys):
     path = write(table({"base": 0.7, "big": 0.75}))
     assert main([f"tracking.uri={path}", f"to={path.parent / 'out'}"]) == 0
     assert "big (+4.8 points) is **better**" in (path.parent / "out" / "report.md").read_text()
+
+
+@pytest.mark.parametrize(("file", "before"), [("github.yml", "before/results.csv"), ("gitlab.yml", "before.csv")])
+def test_the_examples_for_pull_requests_comment_and_gate(file, before, write, tmp_path, monkeypatch):
+    """What they call of this tool works; a worse arm ends the job, after its comment."""
+    example = yaml.safe_load((ROOT / "docs" / "judge" / file).read_text())
+    steps = example["jobs"]["judge"]["steps"] if "jobs" in example else [{"run": line} for line in example["judge"]["script"]]
+    calls = [shlex.split(step["run"])[1:] for step in steps if step.get("run", "").startswith("harness report")]
+    (tmp_path / "before").mkdir()
+    write(table({"base": 0.7}), before)
+    monkeypatch.chdir(tmp_path)
+    for worse, code in ((0.0, 0), (0.05, 1)):
+        write(table({"base": 0.7 - worse, "unused": 0.7}))
+        assert [harness_main.main(words) for words in calls] == [0, code]
+        assert "### results.csv" in (tmp_path / "out" / "comment.md").read_text()
 
 
 def test_a_data_frame_is_judged():

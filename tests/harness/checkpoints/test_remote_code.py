@@ -99,6 +99,8 @@ def test_the_command_line_says_what_may_run(tell, folder, imported):
     with (folder / "modeling_gate.py").open("a") as file:
         file.write("# changed\n")
     assert f"model.remote_code={HASH}: expected {remote_code.hash_of(folder)}" in tell(*run, code).err
+    (folder / "linked.py").symlink_to("nowhere")
+    assert "No such file" in tell(*run, code).err
 
 
 @pytest.mark.long
@@ -121,6 +123,7 @@ WRONG = {
     "no class": ({"AutoConfig": "configuration_gate.GateConfig"}, HASH, "names MODULE.CLASS for AutoConfig and AutoModel"),
     "no table": (["modeling_gate.GateModel"], HASH, "names MODULE.CLASS"),
     "elsewhere": (MAP | {"AutoModel": "/tmp/modeling_gate.GateModel"}, HASH, "names MODULE.CLASS"),
+    "two places": (MAP | {"AutoModel": HUB["AutoModel"]}, HASH, "both of one place"),
     "a branch": (HUB, "main", "expected 40 hexadecimal digits, the commit of owner/code"),
     "not kept": (MAP, "0" * 40, "does not have this code"),
     "not there": (MAP | {"AutoModel": "modeling_gate.Gone"}, HASH, "cannot be imported (AttributeError"),
@@ -138,7 +141,7 @@ def test_code_that_cannot_be_read_is_refused(folder, named, code, said, imported
         remote_code.config_class({"remote_code": code, "auto_map": named}, transformers)
 
 
-def test_code_of_the_hub_is_that_of_a_commit(folder, monkeypatch):
+def test_code_of_the_hub_is_that_of_a_commit(folder, tmp_path, monkeypatch):
     """Of a repository that its references name, or else of its own."""
     asked = []
 
@@ -154,3 +157,8 @@ def test_code_of_the_hub_is_that_of_a_commit(folder, monkeypatch):
         assert remote_code.config_class(stated, transformers) is GateConfig
         assert asked == [(f"{repository}--{one}", commit) for one in MAP.values()]
         asked.clear()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner" / "code").mkdir(parents=True)
+    with pytest.raises(InputError, match="the commit of owner/code whose code you have read, and no folder of its name here"):
+        remote_code.config_class(stated, transformers)
+    assert not asked

@@ -79,7 +79,7 @@ def test_sixty_groups_have_sixty_names():
     labels = [str(number) for number in range(60)]
     letters = lettered(labels, groups_of(labels, combinations(labels, 2)))
     assert len({*letters.values()}) == 60
-    assert (letters["51"], letters["52"]) == ("Z", ".a")
+    assert (letters["51"], letters["52"]) == ("Z", "a'")
 
 
 def test_equal_arms_share_the_chance_and_a_shorter_time_is_the_better(make_run):
@@ -101,14 +101,14 @@ def test_draws_have_the_pooled_variance_of_arms_and_replicates_and_that_of_the_i
     values = rng.normal(0, 5.0, 4) + rng.normal(0, 0.1, (3, 4))
     rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
     pooled = np.sum(rest**2) / 6 / 4  # (3 - 1)(4 - 1) degrees of freedom, four replicates
-    half = np.quantile(np.abs(drawn(values, np.zeros(3))), 0.95)
+    half = np.quantile(np.abs(drawn(values, 0.0)), 0.95)
     assert half == pytest.approx(stats.t.ppf(0.975, 6) * np.sqrt(pooled), rel=0.02)
     apart = [rng.normal(0, 0.1, 3), rng.normal(5, 0.1, 5)]  # runs that do not pair: Student's test of two samples
-    halves = np.quantile(np.abs(drawn(apart, np.zeros(2), paired=False)), 0.95, axis=0)
+    halves = np.quantile(np.abs(drawn(apart, 0.0, paired=False)), 0.95, axis=0)
     pooled = (2 * np.var(apart[0], ddof=1) + 4 * np.var(apart[1], ddof=1)) / 6
     assert halves == pytest.approx(stats.t.ppf(0.975, 6) * np.sqrt(pooled / np.array([3, 5])), rel=0.02)
-    alone = drawn(values[:, :1], np.array([0.01, 0.0, 0.0]))
-    assert np.std(alone, axis=0) == pytest.approx([0.01, 0, 0], rel=0.02)
+    alone = drawn(values[:, :1], 0.01)
+    assert np.std(alone, axis=0) == pytest.approx([0.01] * 3, rel=0.02)
 
 
 def test_arms_without_a_task_leave_it_out_of_the_mean_over_tasks(scored):
@@ -144,6 +144,14 @@ def test_without_a_seed_in_common_there_are_ranks_of_means_and_no_more(make_run)
         (1, (1, 2), None, None),
         (2, (1, 2), None, None),
     ]
+
+
+def test_a_second_timing_of_the_baseline_stands_for_no_other_arm(timed):
+    runs = [timed("base", [10.0, 10.1]), timed("base", [10.0, 10.2], replicate="true"), timed("late", [11.0, 11.1])]
+    section = compare("s", [*runs, timed("early", [12.0, 12.1], session="s0")]).sections[0]
+    base, late, early = map(section.row_of, ("base", "late", "early"))
+    assert section.pairing(base, late).side_by_side()
+    assert section.pairing(early, late).side_by_side() is None
 
 
 def test_errors_over_the_items_are_those_of_each_pair(make_run):
