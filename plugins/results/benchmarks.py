@@ -57,7 +57,7 @@ def of_sessions(path: Path, asked: Asked) -> pd.DataFrame | None:
             module, _, name = test.fullname.partition("::")
             case = _case(name.partition("[")[0], test.params or {}, {"arm": name, "task": module}, file, asked)
             rows.append({**of_file, METRIC + "time": test.stats.median, **case})
-    return of_runs(rows, asked, path, every=True) if rows else None
+    return of_runs(rows, asked, path, every=True)
 
 
 def of_asv(path: Path, asked: Asked) -> pd.DataFrame | None:
@@ -79,7 +79,7 @@ def of_asv(path: Path, asked: Asked) -> pd.DataFrame | None:
                     params = dict(zip(benchmark["param_names"], choice, strict=True))
                     case = _case(name, params, {"arm": commit}, file, asked)
                     rows.append({**of_file, **said, METRIC + metric: float(value), **case})
-    return of_runs(rows, asked, path, every=True) if rows else None
+    return of_runs(rows, asked, path, every=True)
 
 
 def _case(name: str, params: Mapping[str, Any], default: Row, file: Path, asked: Asked) -> Row:

@@ -16,21 +16,17 @@ import pandas as pd
 import pyarrow
 from pyarrow import compute, types
 
+from harness.comparison.frame import COLUMNS
 from harness.errors import InputError, on_one_line, some_of
 from harness.plugins.judge.results import Asked
 from harness.terminal import counted
 
-NAMES = {
+NAMES = dict(zip(COLUMNS, COLUMNS, strict=True)) | {
     "arm": "arm|model|system|variant",
     "task": "task|dataset",
     "seed": "seed|run|fold",
-    "round": "round",
-    "metric": "metric",
     "value": "value|score|accuracy|acc|f1|mcc|matthews|pearson|spearman|ndcg@10|perplexity|loss|latency",
-    "unit": "unit",
-    "direction": "direction",
     "item": "item|id|example",
-    "items": "items",
     "error": "error|stderr",
 }
 """Column of a frame -> names by which a column of a file is known to be it."""
@@ -117,12 +113,14 @@ def _typed(column: pyarrow.ChunkedArray, is_number: bool) -> pyarrow.ChunkedArra
     return column.cast(pyarrow.float64())
 
 
-def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False) -> pd.DataFrame:
-    """Runs as rows of a frame, of the metrics that flags name, or of `every` one.
+def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False) -> pd.DataFrame | None:
+    """Runs as rows of a frame, of the metrics that flags name, or of `every` one; None without runs.
 
     A run without the metric, or without what `columns=arm=` names, has no row; nor has one that did not finish, which a line on
     stderr says. InputError where flags name no metric.
     """
+    if not rows:
+        return None
     names = [*dict.fromkeys(name for row in rows for name in row)]
     metrics = [name for name in names if name.startswith(METRIC)]
     columns = {**{own: own for own in NAMES if own in names}, **asked.columns}

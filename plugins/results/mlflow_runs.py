@@ -34,11 +34,9 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """A row a run and metric; None for what is no store of MLflow."""
     databases = folders.found(path, DATABASE if path.is_dir() else ".*", "SQLite format 3")
     runs = [run for file, _ in databases for run in _of_database(file)] or _of_folder(path)
-    if not runs:
-        return None
     names, columns = {run[EXPERIMENT] for run in runs}, dict(asked.columns)
     name = columns.pop(EXPERIMENT, None)
-    if (name or len(names) > 1) and name not in names and EXPERIMENT not in columns.values():
+    if runs and (name or len(names) > 1) and name not in names and EXPERIMENT not in columns.values():
         raise unknown(EXPERIMENT, name or "", names, f"columns={EXPERIMENT}")
     kept = [run | stated(path, asked) for run in runs if name in (None, run[EXPERIMENT])]
     return of_runs(kept, replace(asked, columns=columns), path)

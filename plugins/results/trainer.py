@@ -39,7 +39,7 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
             items = {"items": numbers["eval_samples"]} if "eval_samples" in numbers else {}
             scores = {METRIC + name: value for name, value in numbers.items() if not COSTS.fullmatch(name)}
             runs[run] = {"folder": run.name, **stated(run, asked), **items, **scores}
-    return of_runs([*runs.values()], asked, path, every=True) if runs else None
+    return of_runs([*runs.values()], asked, path, every=True)
 
 
 TRAINER = Results("transformers' Trainer", read)

@@ -19,14 +19,12 @@ from harness.plugins.results import folders
 from harness.plugins.results.columns import FINISHED, METRIC, Row, of_runs, stated
 
 MODULES = ("sdk.internal.datastore", "proto.wandb_internal_pb2")
-NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-"""How a log writes numbers that JSON lacks."""
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """A row a run; None without a log."""
     logs = folders.found(path, r".*/run-\w+\.wandb", ":W&B")
-    return of_runs([_of_log(log) | stated(log.parent, asked) for log, _ in logs], asked, path) if logs else None
+    return of_runs([_of_log(log) | stated(log.parent, asked) for log, _ in logs], asked, path)
 
 
 def _of_log(file: Path) -> Row:
@@ -44,9 +42,7 @@ def _of_log(file: Path) -> Row:
                 row |= {f"config.{name}": str(value) for name, value in _leaves(item)}
             for item in (*record.run.summary.update, *record.summary.update):
                 of = _leaves(item)
-                row |= {
-                    METRIC + name: float(value) for name, value in of if isinstance(value, int | float) or value in NOT_FINITE
-                }
+                row |= {METRIC + name: float(value) for name, value in of if isinstance(value, int | float)}
     return row
 
 

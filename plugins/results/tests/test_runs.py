@@ -55,7 +55,9 @@ def test_an_experiment_of_mlflow_has_the_last_step_of_finished_runs(is_database,
     assert capsys.readouterr().err.endswith("left out 1 run that did not finish\n")
     assert len(rows(MLFLOW, Path(store), columns={"task": "experiment"}, metric="eval/accuracy")) == 3
     (missing,) = rows(MLFLOW, Path(store), columns=columns | {"experiment": "glue"}, metric="f1").values()
+    both = rows(MLFLOW, Path(store), columns=columns | {"experiment": "glue", "metric": "metrics.f1+metrics.eval/accuracy"})
     assert pd.isna(missing), "NaN is a value, which the judge refuses"
+    assert [key for key, value in both.items() if pd.isna(value)] == [("wide", "rte", "1", "f1")]
     with pytest.raises(InputError, match="choices for `columns=experiment`: glue, other"):
         rows(MLFLOW, Path(store), columns=columns, metric="f1")
     with pytest.raises(InputError, match=r"several metrics: expected metric=NAME.* of eval/accuracy, f1$"):
