@@ -6,7 +6,8 @@
 | `harness.chapters` | a `harness.reports.chapters.Added` |
 | `harness.formats` | a `harness.reports.render.Format`; its name is one for --format |
 | `harness.stores` | a `harness.reports.reading.store.Folders`: folders to read in place of a tracking store |
-| `harness.results` | a `harness.reports.reading.results.Results`: results of another tool, for `reports judge` |
+| `harness.functions` | a function that `import reports` has by its name, such as `judge` |
+| `harness.results` | a `harness.plugins.judge.results.Results`: results of another tool, for `reports judge` |
 | `harness.trackers` | a class of `harness.tracking.trackers.Backend`, by tracking.plugins=[NAME]; ours by tracking.NAME=true |
 | `harness.encoders` | a `torch.nn.Module`: `encoder.NAME` for model.encoder=NAME, also `attention.`, `objective.` and others |
 | `harness.tasks` | a class of `harness.tasks.base.Kind`, chosen by task.plugin=NAME beside the task.kind that it is like |

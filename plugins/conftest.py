@@ -19,4 +19,4 @@ from tests.harness.conftest import (
     tell,
 )
 from tests.helpers.hostile import copied, obey_nothing, private
-from tests.helpers.runs import ended, make_run, pretrained, study_of, timed, tracking, typical
+from tests.helpers.runs import ended, make_run, pretrained, scored, study_of, timed, tracking, typical

@@ -1,12 +1,12 @@
 """The report on a study: reads the tracking store and writes tables, pictures and a summary."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness import extensions
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from harness.reports.judging import Verdicts
 
 
 def load(
@@ -29,22 +29,8 @@ def load(
     return frame.load(study, uri, where, along)
 
 
-def judge(
-    frame: "pd.DataFrame",
-    baseline: str | None = None,
-    unpaired: bool = False,
-    all_pairs: bool = False,
-    random_tasks: bool = False,
-    **said: str,
-) -> "Verdicts":
-    """Verdicts on results of any tool: a row a value, with the columns of `harness.comparison.frame.COLUMNS`.
-
-    `arm`, `task`, `metric` and `value` are needed, `seed`, `item`, `unit`, `direction` and others say more; `said` gives one of
-    them for all rows, such as task="rte". Units and directions of well-known metrics need not be said. Each arm is compared
-    with `baseline`, by default `base`: paired by seed where arms share seeds, unless `unpaired`. `all_pairs` adds ranks and
-    groups of all arms; `random_tasks`: over tasks as a sample of others. InputError (harness.errors) for values that do not
-    compare.
-    """
-    from harness.reports import judging  # pandas and scipy take seconds: `import reports` does without
-
-    return judging.judge(frame, baseline, unpaired, all_pairs, random_tasks, **said)
+def __getattr__(name: str) -> Any:
+    """A function of a plug-in, such as `judge`; what it needs takes seconds, which `import reports` does without."""
+    if name not in (added := extensions.declared("harness.functions")):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return extensions.load(added[name], Callable)

@@ -14,26 +14,10 @@ from harness.errors import InputError
 from harness.redact import refuse_credentials
 from harness.reports.reading import default_uri, store, where
 from harness.reports.reading.predictions import errors_in
-from harness.reports.reading.results import Asked, ResultsReader, checked, rows_of
 from harness.reports.reading.sqlite_reader import SqliteReader
 from harness.reports.reading.store import Folders, Output, Reader
 
 GROUP = "harness.stores"
-
-
-SQLITE = b"SQLite format 3\0"
-"""How a database of SQLite begins."""
-
-
-def store_at(path: Path) -> Reader | None:
-    """A reader of a store of this tool: an archive, or the database of a tracking store; None for any other path."""
-    for point in extensions.declared(GROUP).values():
-        if folder := extensions.load(point, Folders).read(path):
-            return folder
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return SqliteReader(path) if file.read(len(SQLITE)) == SQLITE else None
 
 
 def connect(uri: str | None) -> Reader:
@@ -41,11 +25,9 @@ def connect(uri: str | None) -> Reader:
     uri = uri or default_uri()
     refuse_credentials("tracking.uri", uri)
     if "://" not in uri:
-        reader = store_at(Path(uri))
-        if reader is not None and not isinstance(reader, SqliteReader):
-            return reader
-        if reader is None and Path(uri).exists():
-            return ResultsReader(checked([rows_of(Path(uri), Asked())], Asked()), Path(uri).name)
+        for point in extensions.declared(GROUP).values():
+            if folder := extensions.load(point, Folders).read(Path(uri)):
+                return folder
         raise InputError(
             f"tracking.uri={uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
             "http://host:5000, the folder of an archive, or results of another tool"

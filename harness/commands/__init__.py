@@ -53,11 +53,6 @@ BUILT_IN = {
         "harness.reports.options:Report",
         "harness.reports.report:main",
     ),
-    "report judge": Command(
-        "compare the arms in results of any tool: tables, lm-evaluation-harness, MTEB, Trainer and others",
-        "harness.reports.options:Judge",
-        "harness.reports.judging:main",
-    ),
 }
 """Name -> command of this package."""
 

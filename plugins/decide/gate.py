@@ -30,10 +30,10 @@ from harness.errors import InputError, present, some_of, unknown
 from harness.metrics import FEWEST_REPLICATES, Direction, Margin, Metric, judged_by
 from harness.plugins.decide.ledger import Ledger, change_text, look_text, overview
 from harness.plugins.decide.options import Gate
+from harness.plugins.judge import results
+from harness.plugins.judge.results import ResultsReader
 from harness.reports.read import StudyRuns, read
-from harness.reports.reading import results
 from harness.reports.reading.predictions import errors_in
-from harness.reports.reading.results import ResultsReader
 from harness.reports.writing import tables
 from harness.terminal import counted, table, wrapped
 

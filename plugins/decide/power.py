@@ -9,15 +9,15 @@ from statistics import fmean
 from harness.comparison import paired
 from harness.comparison.compare import FIRST, Comparison, compare
 from harness.comparison.paired import ASSUMED_SCORE, MOST_PAIRS, Design
-from harness.comparison.ranks import rankings
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
 from harness.plugins.decide.gate import ALLOWED
 from harness.plugins.decide.options import Power
+from harness.plugins.judge import results
+from harness.plugins.judge.ranks import rankings
+from harness.plugins.judge.results import ResultsReader
 from harness.reports.read import read
-from harness.reports.reading import results
 from harness.reports.reading.predictions import errors_in
-from harness.reports.reading.results import ResultsReader
 from harness.reports.writing.formats import POINTS
 from harness.terminal import counted, table, wrapped
 

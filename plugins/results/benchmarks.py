@@ -15,9 +15,9 @@ import msgspec
 import pandas as pd
 
 from harness import paths, records
+from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results import folders
 from harness.plugins.results.columns import METRIC, PREFIX, Row, of_runs, stated
-from harness.reports.reading.results import Asked, Results
 
 COMMIT = 8
 """Digits of a commit that name it."""

@@ -16,9 +16,9 @@ import pandas as pd
 import pyarrow
 from pyarrow import compute, types
 
-from harness.comparison.frame import COLUMNS
 from harness.errors import InputError, on_one_line, some_of
-from harness.reports.reading.results import Asked
+from harness.plugins.judge.frame import COLUMNS
+from harness.plugins.judge.results import Asked
 from harness.terminal import counted
 
 NAMES = dict(zip(COLUMNS, COLUMNS, strict=True)) | {

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from harness import paths
+from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results import folders
-from harness.reports.reading.results import Asked, Results
 
 PLACES = r"(.*/(?P<arm>[^/]+))/(SC|SR|TC|IR|QA)/(?P<task>[^/]+)/((?P<settings>.*?)(_?(sd|seed)(?P<seed>\d+))?/)?results\.json"
 CELL = ["arm", "task", "settings"]

@@ -9,8 +9,8 @@ import pandas as pd
 
 from harness import paths
 from harness.errors import some_of
+from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results.columns import stated
-from harness.reports.reading.results import Asked, Results
 
 BEGINNING = 1 << 10
 """Bytes by which a file is told from that of another tool."""

@@ -15,9 +15,9 @@ import yaml
 
 from harness import paths
 from harness.errors import unknown
+from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results import folders
 from harness.plugins.results.columns import FINISHED, Row, of_runs, stated
-from harness.reports.reading.results import Asked, Results
 from harness.reports.reading.sqlite_reader import IN_STUDY, SqliteReader
 
 EXPERIMENT = "experiment"

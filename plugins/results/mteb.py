@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from harness import paths
+from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results import folders
-from harness.reports.reading.results import Asked, Results
 
 TOOL = "MTEB"
 PLACES = r"(.*/(?P<arm>(?!experiments/)[^/]+)/(?P<revision>[^/]+(/experiments/[^/]+)?))/[^/]+\.json"

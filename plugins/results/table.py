@@ -12,8 +12,8 @@ from pyarrow import json as arrow_json
 from pyarrow import parquet
 
 from harness import paths
+from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results.columns import NUMBERS, chosen, frame, stated
-from harness.reports.reading.results import Asked, Results
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
 
 BLOCK = 1 << 24

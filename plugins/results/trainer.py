@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 
 from harness import paths
+from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results import folders
 from harness.plugins.results.columns import METRIC, Row, of_runs, stated
-from harness.reports.reading.results import Asked, Results
 
 NAMES = ("eval_results.json", "all_results.json", "trainer_state.json")
 """What it writes of a run; the first that has an evaluation is read."""

@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from harness import extensions, paths
+from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results import folders
 from harness.plugins.results.columns import FINISHED, METRIC, Row, of_runs, stated
-from harness.reports.reading.results import Asked, Results
 
 MODULES = ("sdk.internal.datastore", "proto.wandb_internal_pb2")
 

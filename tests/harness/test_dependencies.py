@@ -88,7 +88,7 @@ def test_results_of_other_tools_are_judged_without_what_trains():
     """By the light installation, which has none of these packages."""
     heavy = ["torch", "hydra", "omegaconf", "mlflow", "datasets", "tokenizers", "transformers"]
     chapters = "from harness.reports.chapters import chapters; chapters()"
-    assert loaded_after(f"from harness.reports import judging; {chapters}", *heavy, "pandas") == ["pandas"]
+    assert loaded_after(f"from harness.plugins.judge import judging; {chapters}", *heavy, "pandas") == ["pandas"]
 
 
 def test_a_timed_process_imports_nothing_of_a_study():

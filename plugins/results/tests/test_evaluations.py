@@ -11,15 +11,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.comparison.frame import COLUMNS
 from harness.errors import InputError
+from harness.plugins.judge import results
+from harness.plugins.judge.frame import COLUMNS
+from harness.plugins.judge.results import Asked
 from harness.plugins.results.babylm import BABYLM
 from harness.plugins.results.encodeval import ENCODEVAL
 from harness.plugins.results.lighteval import LIGHTEVAL
 from harness.plugins.results.lm_eval import LM_EVAL
 from harness.plugins.results.mteb import MTEB
-from harness.reports.reading import results
-from harness.reports.reading.results import Asked
 
 FIXTURES = Path(__file__).with_name("fixtures")
 NAMES = ["arm", "task", "seed", "metric"]

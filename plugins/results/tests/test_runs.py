@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from harness.errors import InputError
+from harness.plugins.judge.results import Asked
 from harness.plugins.results.benchmarks import ASV, PYTEST_BENCHMARK
 from harness.plugins.results.mlflow_runs import MLFLOW
 from harness.plugins.results.trainer import TRAINER
 from harness.plugins.results.wandb_runs import WANDB
-from harness.reports.reading.results import Asked
 from plugins.results.tests.make_fixtures import log_runs
 
 FIXTURES = Path(__file__).with_name("fixtures")

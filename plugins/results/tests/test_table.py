@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from harness.errors import InputError
+from harness.plugins.judge.results import Asked
 from harness.plugins.results.table import TABLE
-from harness.reports.reading.results import Asked
 
 LONG = 'Model,task,seed,score,item,extra\nbase,RTE,1,0.5,q1,\n"wide, new",RTE,1,1e-1,q1,x\n'
 ROWS = {

@@ -12,8 +12,8 @@ import pytest
 from harness import tags
 from harness.comparison.compare import compare
 from harness.comparison.paired import Design
-from harness.comparison.ranks import Ranking, rankings
 from harness.comparison.runs import Run
+from harness.plugins.judge.ranks import Ranking, rankings
 
 pytestmark = pytest.mark.long
 

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.comparison.compare import compare
-from harness.plugins.chapters import ranks
+from harness.plugins.judge import ranks_chapter as ranks
 
 LEVELS = {"base": 0.80, "albert": 0.803, "gau": 0.77, "rope": 0.75}
 NOISE = (0, 2, -1, 1, -2)

@@ -1,26 +1,29 @@
 """Verdicts on results of any tool: the command `python -m reports judge`, and `reports.judge` for a data frame."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 
-from harness import metrics, paths
-from harness.comparison import frame, overall
+from harness import extensions, metrics, paths, tags
+from harness.comparison import overall
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.section import HEADLINE, RESULTS, results_of
 from harness.document import first_screen, in_terminal
 from harness.errors import unknown
+from harness.plugins.judge import frame, results
+from harness.plugins.judge.options import Judge
+from harness.plugins.judge.ranks_text import ranks_section
+from harness.plugins.judge.results import ResultsReader
 from harness.reports import render, report
 from harness.reports.chapters import overview
-from harness.reports.chapters.ranks import ranks_section
-from harness.reports.options import Judge
-from harness.reports.read import StudyRuns, compare_with_first, read, store_at
-from harness.reports.reading import results
-from harness.reports.reading.results import ResultsReader
-from harness.reports.reading.store import Output, Packed, Reader
+from harness.reports.read import GROUP, StudyRuns, compare_with_first, read
+from harness.reports.reading.sqlite_reader import SqliteReader
+from harness.reports.reading.store import Folders, Output, Packed, Reader
 from harness.reports.reading.study import Options, Study
 from harness.reports.writing.tables import COLUMNS, Line, score_title, spread_and_change
 from harness.terminal import wrapped
@@ -92,7 +95,14 @@ def judge(
     random_tasks: bool = False,
     **said: str,
 ) -> Verdicts:
-    """See `reports.judge`."""
+    """Verdicts on results of any tool: a row a value, with the columns of `harness.plugins.judge.frame.COLUMNS`.
+
+    `arm`, `task`, `metric` and `value` are needed, `seed`, `item`, `unit`, `direction` and others say more; `said` gives one of
+    them for all rows, such as task="rte". Units and directions of well-known metrics need not be said. Each arm is compared
+    with `baseline`, by default `base`: paired by seed where arms share seeds, unless `unpaired`. `all_pairs` adds ranks and
+    groups of all arms; `random_tasks`: over tasks as a sample of others. InputError (harness.errors) for values that do not
+    compare.
+    """
     if unknown_names := said.keys() - {*frame.COLUMNS}:
         raise unknown("column", min(unknown_names), frame.COLUMNS, "")
     rows = rows.assign(**{name: value for name, value in said.items() if name not in rows})
@@ -101,13 +111,30 @@ def judge(
     return verdicts(ResultsReader(found, "results", independent=unpaired), [baseline] if baseline else [], options)
 
 
+SQLITE = b"SQLite format 3\0"
+"""How a database of SQLite begins."""
+
+
+def own_store(paths: Sequence[Path]) -> Reader | None:
+    """A reader of a single path that is an archive or a tracking store of this tool; None for any other."""
+    path, *others = paths
+    kinds = [extensions.load(point, Folders) for name, point in extensions.declared(GROUP).items() if name != "results"]
+    if others or (reader := next(filter(None, (kind.read(path) for kind in kinds)), None)):
+        return None if others else reader
+    with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
+        if file is None or file.read(len(SQLITE)) != SQLITE:
+            return None
+    reader = SqliteReader(path)
+    newest = reader.newest([*reader.studies().values()], {})
+    return reader if newest and tags.ARM in newest[1].tags else None
+
+
 def main(options: Judge) -> int:
     """0, and the tables on stdout; InputError for what cannot be read or compared."""
     render.formats(options.format)
     said = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
     asked = results.asked_of(options.columns, **said)
-    reader = store_at(options.paths[0]) if len(options.paths) == 1 else None
-    if reader is None:
+    if (reader := own_store(options.paths)) is None:
         found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
         name = " + ".join(path.resolve().name for path in options.paths)
         newest = max(int(path.stat().st_mtime * 1000) for path in options.paths)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 
 from harness import extensions
-from harness.comparison import frame
-from harness.comparison.frame import Frame
 from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line, unknown
-from harness.reports.reading.store import Packed, Reader
+from harness.plugins.judge import frame
+from harness.plugins.judge.frame import Frame
+from harness.reports.reading.store import Folders, Packed, Reader
 from harness.reports.reading.untrusted import limited_memory
 
 GROUP = "harness.results"
@@ -21,7 +21,7 @@ GROUP = "harness.results"
 class Asked:
     """What flags say of results, in place of what their files do not."""
 
-    columns: Mapping[str, str] = field(default_factory=dict)  # name in `harness.comparison.frame.COLUMNS` -> name in the file
+    columns: Mapping[str, str] = field(default_factory=dict)  # name in `frame.COLUMNS` -> name in the file
     arm: str | None = None
     task: str | None = None
     seed: str | None = None
@@ -34,7 +34,7 @@ class Asked:
 class Results:
     """Results that a tool writes, by the path of a file or folder.
 
-    `read` gives the columns of `harness.comparison.frame.COLUMNS` that the tool states, one row a value; None for a path of
+    `read` gives the columns of `harness.plugins.judge.frame.COLUMNS` that the tool states, one row a value; None for a path of
     another tool. InputError for what cannot be read, and for what neither the files nor the flags say.
     """
 
@@ -53,14 +53,20 @@ class Results:
             raise InputError(f"{on_one_line(str(path))!r} cannot be read as results of {self.tool} ({kind})") from error
 
 
+def _tools() -> list[Results]:
+    return [extensions.load(point, Results) for point in extensions.declared(GROUP).values()]
+
+
+def _read(path: Path, asked: Asked) -> pd.DataFrame | None:
+    return next((rows for tool in _tools() if (rows := tool.rows(path, asked)) is not None), None)
+
+
 def rows_of(path: Path, asked: Asked) -> pd.DataFrame:
     """The rows of a file or folder; InputError where no tool that is known wrote it."""
     if not path.exists():
         raise InputError(f"{str(path)!r} does not exist: expected a file or folder of results")
-    tools = [extensions.load(point, Results) for point in extensions.declared(GROUP).values()]
-    found = (rows for tool in tools if (rows := tool.rows(path, asked)) is not None)
-    if (rows := next(found, None)) is None:
-        raise InputError(f"{str(path)!r} is of no known tool: expected {', '.join(tool.tool for tool in tools)}")
+    if (rows := _read(path, asked)) is None:
+        raise InputError(f"{str(path)!r} is of no known tool: expected {', '.join(tool.tool for tool in _tools())}")
     stated = {name: getattr(asked, name) for name in ("arm", "task", "seed") if getattr(asked, name) is not None}
     return rows.assign(**{name: value for name, value in stated.items() if name not in rows})
 
@@ -112,3 +118,12 @@ class ResultsReader(Reader):
 
     def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
         return []
+
+
+def _at(path: Path) -> ResultsReader | None:
+    """A reader of results in place of a store; None for what no tool wrote, and for a database, which may be a store."""
+    rows = None if path.suffix == ".db" or not path.exists() else _read(path, Asked())
+    return None if rows is None else ResultsReader(checked([rows], Asked()), path.name)
+
+
+FOLDERS = Folders(_at)

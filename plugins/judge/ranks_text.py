@@ -5,9 +5,9 @@ from string import ascii_letters
 from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import Design
-from harness.comparison.ranks import MOST_LETTERS, Place, Ranking, rankings
 from harness.comparison.section import HEADLINE
 from harness.document import DASH, Block, Cell, Section
+from harness.plugins.judge.ranks import MOST_LETTERS, Place, Ranking, rankings
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import escape, listed
 

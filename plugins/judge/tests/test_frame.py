@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from harness.comparison import frame, overall
+from harness.comparison import overall
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.paired import Design
 from harness.comparison.section import EXAMPLES, HEADLINE
 from harness.comparison.verdicts import Verdict
 from harness.errors import InputError
+from harness.plugins.judge import frame
 
 SEEDS = range(4)
 

@@ -3,11 +3,11 @@
 from matplotlib.figure import Figure
 
 from harness import metrics
-from harness.comparison.ranks import Ranking
 from harness.document import Section
+from harness.plugins.judge.ranks import Ranking
+from harness.plugins.judge.ranks_text import letters_text, name_of, rank_text, rankings_of, ranks_section
 from harness.plugins.pictures import plots
 from harness.reports.chapters import Added, pretraining
-from harness.reports.chapters.ranks import letters_text, name_of, rank_text, rankings_of, ranks_section
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter

@@ -10,7 +10,7 @@ from scipy import stats
 from harness.comparison import paired
 from harness.comparison.compare import compare
 from harness.comparison.paired import Design
-from harness.comparison.ranks import Ranking, drawn, groups_of, lettered, rankings, runs_of
+from harness.plugins.judge.ranks import Ranking, drawn, groups_of, lettered, rankings, runs_of
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.store import Packed
 

@@ -1,0 +1,31 @@
+"""The options of `judge`, which `--help` reads without what it needs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.grammar import key, word
+from harness.reports.options import Pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge(Pairs):
+    """Compares the arms in results of any tool.
+
+    Files and folders are read by what wrote them: tables (CSV, JSON lines, Parquet), lm-evaluation-harness, MTEB, Trainer and
+    others. A table has a row a value, with columns such as arm, task, seed, metric, value and item.
+    """
+
+    paths: tuple[Path, ...] = word("PATH", meaning="files and folders of results")
+    baseline: tuple[str, ...] = key(
+        (), "arm that the others are compared with; of several the first that there is (base)", whole=True
+    )
+    metric: str | None = key(None, "the metric alone (all)")
+    columns: tuple[str, ...] = key((), "what a table calls the columns, such as arm=model,seed=run")
+    arm: str | None = key(None, "the arm, where files do not say it")
+    task: str | None = key(None, "the task, where files do not say it")
+    seed: str | None = key(None, "the seed, where files do not say it")
+    unit: str | None = key(None, "of metrics whose files do not say it: share, percent, ms, bytes, 1, ...")
+    direction: str | None = key(None, "of metrics whose files do not say it", choices=("higher", "lower"))
+    unpaired: bool = key(False, "equal seeds of two arms are no pairs")
+    to: Path | None = key(None, "folder for the report (none is written)")
+    format: str = key("md,html,csv", "what to write there, of md, html, csv, latex, parquet, png, comment")
