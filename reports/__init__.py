@@ -1,6 +1,7 @@
 """The report on a study: reads the tracking store and writes tables, pictures and a summary."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from harness import extensions
@@ -33,4 +34,4 @@ def __getattr__(name: str) -> Any:
     """A function of a plug-in, such as `judge`; what it needs takes seconds, which `import reports` does without."""
     if name not in (added := extensions.declared("harness.functions")):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return extensions.load(added[name], Callable)
+    return extensions.load(added[name], FunctionType)

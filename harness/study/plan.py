@@ -90,10 +90,8 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     cache = Cache()
     for config in with_sizes(with_workers(composed, facts.cores()), cache):
         for run in _runs(config, cache, planned):
-            read = (
-                run.inputs.weights_read
-                and f"{run.config.model.init_from or run.config.model.encoder}: {run.inputs.weights_read}"
-            )
+            weights = run.config.model.init_from or run.config.model.encoder
+            read = run.inputs.weights_read and f"{weights}: {run.inputs.weights_read}"
             shape = run.config.matched and _resizing(run.config).note(run.config)
             said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run))
             run.notes = [*filter(None, said), *run.notes]

@@ -6,12 +6,10 @@ runs, or by items alone. `runs` makes what every comparison, report and gate wor
 """
 
 import hashlib
-import itertools
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -122,7 +120,7 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     rows = rows.reindex(columns=[*COLUMNS]).assign(value=pd.to_numeric(rows["value"], errors="coerce").astype(float))
     for name in (*NAMES, "round", "item"):
         codes, texts = pd.factorize(rows[name])
-        rows[name] = pd.Categorical.from_codes(codes, [on_one_line(_text(one)) for one in texts])
+        rows[name] = pd.Categorical.from_codes(codes, pd.Index([on_one_line(_text(one)) for one in texts], dtype="str"))
     for name in ("arm", "task", "metric", "value"):
         wrong = ~np.isfinite(rows[name]) if name == "value" else rows[name].isna()
         if wrong.any():
@@ -140,7 +138,8 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     single, whole = rows[rows["item"].notna()], rows[rows["item"].isna()]
     values = whole.groupby([*NAMES, "unit", "direction"], observed=True, sort=False, dropna=False)
     of_runs = values.agg({"value": "median", "items": "max", "error": "max"}).reset_index()
-    of_items, items, notes = [of_runs], {}, []
+    of_items, notes = [of_runs], list[str]()
+    items: dict[tuple[str, str], Items] = {}
     for (task, metric), of in single.groupby(["task", "metric"], observed=True, sort=False):
         means, items_of, said = _over_items(of, of_runs[(of_runs["task"] == task) & (of_runs["metric"] == metric)])
         of_items.append(means)
@@ -174,21 +173,21 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
         chosen.append(one)
     if chosen[1] not in (HIGHER, LOWER):
         raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {HIGHER} or {LOWER}")
-    base, one = BASE.get(chosen[0], (chosen[0], 1.0))
+    base, unit_size = BASE.get(chosen[0], (chosen[0], 1.0))
     is_share = base == SCORE
     base = "share" if is_share and chosen[1] == LOWER else base
-    values = rows["value"] * one
+    values = rows["value"] * unit_size
     if is_share and (values.abs() > 1 + ROUNDING).any():
         first = rows[values.abs() > 1 + ROUNDING].iloc[0]
         raise InputError(
-            f"{_place(first)} is {first['value']:g}, in a unit of {chosen[0]}: expected at most {1 / one:g}, or another unit="
+            f"{_place(first)} is {first['value']:g}, in a unit of {chosen[0]}: expected at most {1 / unit_size:g} or unit="
         )
     largest = rows["value"].abs().groupby(rows["arm"], observed=True).max()
     if chosen == ["percent", HIGHER] and rows["unit"].isna().any() and largest.min() <= 1:
         raise InputError(
             f"{metric} of {largest.idxmin()} is at most {largest.min():g} percent: expected percent of all, no shares"
         )
-    return rows.assign(value=values, error=pd.to_numeric(rows["error"]) * one, unit=base, direction=chosen[1])
+    return rows.assign(value=values, error=pd.to_numeric(rows["error"]) * unit_size, unit=base, direction=chosen[1])
 
 
 def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFrame, Items | None, str]:
@@ -202,7 +201,7 @@ def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFram
     rows = pd.DataFrame({"value": means, "items": counts}).reset_index()
     rows = rows.assign(**{name: single[name].iloc[0] for name in ("task", "metric", "unit", "direction")})
     said = "" if len(common) == len(table) else f"{len(common):,} of {len(table):,} items, those that every run has"
-    values = {(str(arm), str(seed)): common[arm, seed].to_numpy() for arm, seed in common.columns}
+    values = {(str(run[0]), str(run[1])): common[run].to_numpy() for run in common.columns}
     return rows, Items(tuple(common.index), values) if len(common) else None, said or ""
 
 
@@ -213,9 +212,8 @@ def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
     """
     found = {}
     for task, of in frame.rows.groupby("task", sort=False):
-        seeds = [{*own} for _, own in of.groupby("arm")["seed"]]
-        shared = max((len(one & other) for one, other in itertools.combinations(seeds, 2)), default=0)
-        if max(map(len, seeds)) == 1 and shared == 1:
+        shared = of.groupby("seed")["arm"].nunique().max() > 1
+        if shared and of.groupby("arm")["seed"].nunique().max() == 1:
             found[str(task)] = Design.ITEMS if of["items"].notna().all() else Design.TASKS
         else:
             found[str(task)] = Design.RUNS if independent or not shared else Design.SEEDS
@@ -224,24 +222,22 @@ def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
 
 def runs(frame: Frame, study: str, started: int, independent: bool = False) -> tuple[list[Run], dict[str, Errors]]:
     """Runs of a study, and the errors of single items by their ids; of a frame with at most one score on each task."""
-    made, errors, designed = [], {}, designs(frame, independent)
-    for (arm, task, seed), of in frame.rows.groupby(["arm", "task", "seed"], sort=False):
-        score = of[of["unit"] == SCORE]
-        values = {
-            metrics.of_others(row.metric, row.unit, Direction(row.direction)): row.value
-            for row in of.itertuples()
-            if row.unit != SCORE
-        }
+    made, designed, errors = [], designs(frame, independent), dict[str, Errors]()
+    for key, of in frame.rows.groupby(["arm", "task", "seed"], sort=False):
+        arm, task, seed = map(str, key)
         params, name = {"model.arm": arm}, f"{arm} on {task}{f', seed {seed}' if seed else ''}"
-        run_id, content = f"{study}: {name}", hashlib.sha256()
-        for row in score.itertuples():
-            params["task.headline"] = HEADLINES.get(plain(row.metric), plain(row.metric))
-            values |= {HEADLINE: row.value, f"eval/{params['task.headline']}": row.value}
-            items = frame.items.get((task, row.metric))
+        run_id, content, values = f"{study}: {name}", hashlib.sha256(), dict[str, float]()
+        for row in of.to_dict("records"):
+            if row["unit"] != SCORE:
+                values[metrics.of_others(row["metric"], row["unit"], Direction(row["direction"]))] = row["value"]
+                continue
+            params["task.headline"] = HEADLINES.get(plain(row["metric"]), plain(row["metric"]))
+            values |= {HEADLINE: row["value"], f"eval/{params['task.headline']}": row["value"]}
+            items = frame.items.get((task, row["metric"]))
             if items and (arm, seed) in items.values:
                 errors[run_id] = Errors(MEAN, items.names, 1 - items.values[arm, seed])
                 content.update(errors[run_id].values.tobytes())
-            if (count := _items(row)) is not None:
+            if (count := _items(row["value"], row["items"], row["error"])) is not None:
                 values[EXAMPLES] = count
         run_tags = {tags.STUDY: study, tags.STATUS: "finished", tags.ARM: arm, tags.MODEL: arm, tags.SCALE: "", tags.TASK: task}
         run_tags |= {tags.SEED: seed, tags.CONDITIONS: "", tags.LIFTED: "[]", tags.DESIGN: designed[task]}
@@ -251,11 +247,11 @@ def runs(frame: Frame, study: str, started: int, independent: bool = False) -> t
     return made, errors
 
 
-def _items(row: Any) -> float | None:
+def _items(value: float, items: float, error: float) -> float | None:
     """How many items a score is over, as stated, or as its error says of a share."""
-    if not math.isnan(row.items):
-        return float(row.items)
-    return row.value * (1 - row.value) / row.error**2 if row.error > 0 and 0 < row.value < 1 else None
+    if not math.isnan(items):
+        return float(items)
+    return value * (1 - value) / error**2 if error > 0 and 0 < value < 1 else None
 
 
 def said(frame: Frame, independent: bool = False) -> list[str]:
@@ -265,10 +261,12 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
     columns = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
     parts = [counted(frame.rows[name].nunique(), name) for name in columns]
-    parts += [f"{HOW[design]}{f' ({some_of(tasks, NAMED)})' if len(kinds) > 1 else ''}" for design, tasks in kinds.items()]
+    too_few = len(kinds.get(Design.TASKS, ())) < 3
+    how = HOW | ({Design.TASKS: "one number of each arm, which no test can judge"} if too_few else {})
+    parts += [f"{how[design]}{f' ({some_of(tasks, NAMED)})' if len(kinds) > 1 else ''}" for design, tasks in kinds.items()]
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
-    lines += [COVERS[design] for design in kinds if design in COVERS]
+    lines += [COVERS[design] for design in kinds if design in COVERS and not (design is Design.TASKS and too_few)]
     seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
     cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
     missing = [place for place, number, _ in cells if not number]

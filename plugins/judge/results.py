@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness import extensions
+from harness.comparison.items import Errors
 from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line, unknown
 from harness.plugins.judge import frame
@@ -97,7 +98,7 @@ class ResultsReader(Reader):
         of_studies = [[score] for score in scores] or [[]]
         of_studies[0] += others
         self._runs: dict[str, list[Run]] = {}
-        errors, notes = {}, {}
+        errors, notes = dict[str, Errors](), dict[str, list[str]]()
         for names in of_studies:
             own = found.of(*names)
             study = name if len(of_studies) == 1 else f"{name}: {names[0]}"

@@ -62,7 +62,7 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
         kinds |= {name: pyarrow.float64() for name in {*used} - {*names} if kinds[name] == pyarrow.int64()}
         parsing = arrow_json.ParseOptions(explicit_schema=pyarrow.schema(kinds), unexpected_field_behavior="ignore")
         table = arrow_json.read_json(data, arrow_json.ReadOptions(block_size=BLOCK), parsing)
-    return frame(table, of, asked).assign(**known)
+    return frame(table, of, asked).assign(**{own: value for own, value in known.items() if own not in of})
 
 
 TABLE = Results("tables (CSV, JSON, Parquet)", read)

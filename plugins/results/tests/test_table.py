@@ -89,8 +89,8 @@ def test_json_and_parquet_are_tables_too(tmp_path):
             [("base", "RTE", "7", "s1", 0.5), ("wide", "RTE", "7", "s1", 0.625), ("base", "RTE", "7", "s2", 0.75)],
         ),
         (
-            {"value": "s1", "path": "{task}/seed{seed}.csv"},
-            {},
+            {"value": "s1", "arm": "model", "path": "{task}/seed{seed}.csv"},
+            {"arm": "not read"},
             [("base", "rte", "3", "s1", 0.5), ("wide", "rte", "3", "s1", 0.625)],
         ),
     ],
