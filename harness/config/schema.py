@@ -266,7 +266,7 @@ class SweepConfig:
 
 @dataclass
 class MatchConfig:
-    """A variant resized until it costs as much as the baseline of the command; read in `harness/study/match.py`."""
+    """A variant resized until it costs as much as the baseline of the command; read in `plugins/costs/match.py`."""
 
     cost: MatchOn = MatchOn.none  # what a variant is to have as much of as the baseline
     to: str = "base"  # the baseline: a model of the command, without enhancements, of the same scale

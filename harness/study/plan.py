@@ -3,15 +3,16 @@
 import functools
 import hashlib
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from harness import paths, records
+from harness import extensions, paths, records
 from harness.checkpoints import huggingface, language_model, native, pretrained, start, teacher
 from harness.comparison.paired import grouped
-from harness.config.choices import Device, Keep, TaskKind, TrainedOn
+from harness.config.choices import Device, Keep, MatchOn, TaskKind, TrainedOn
 from harness.config.conditions import has_task, is_only_scored, is_pretrained
 from harness.config.resolve import Checkpoint, Found, pretraining_of, resolve, with_vocabulary
 from harness.config.schema import RunConfig
@@ -28,11 +29,24 @@ from harness.models.objectives.config import ObjectiveName
 from harness.models.objectives.span_corruption import refuse_few_sentinels
 from harness.study import identity
 from harness.study.identity import Identity, Inputs
-from harness.study.match import note, resized
 from harness.tasks import prepared
 
 SMALL = 4e6
 """Parameters in the layers up to which runs of a sweep train one on each core: a little more than those of scale mini."""
+
+SHAPES = "harness.shapes"
+"""The group of entry points with a `Resizing` of the name `match`."""
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """How variants get the cost of their baseline.
+
+    `resized`: the composed runs in their new shapes, given what resolves one of them. `note`: one line on the shape of a run.
+    """
+
+    resized: Callable[[list[RunConfig], Callable[[RunConfig], RunConfig]], list[RunConfig]]
+    note: Callable[[RunConfig], str | None]
 
 
 @dataclass
@@ -78,7 +92,8 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
         for run in _runs(config, cache, planned):
             weights = run.config.model.init_from or run.config.model.encoder
             read = run.inputs.weights_read and f"{weights}: {run.inputs.weights_read}"
-            said = (_smaller_vocabulary(config, run.config), note(run.config), read, _kind_taken(config, run))
+            shape = run.config.matched and _resizing(run.config).note(run.config)
+            said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run))
             run.notes = [*filter(None, said), *run.notes]
             first = planned.setdefault(run.folder, run)
             if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
@@ -125,7 +140,16 @@ def with_workers(composed: list[RunConfig], at_once: int) -> list[RunConfig]:
 def with_sizes(composed: list[RunConfig], cache: "Cache | None" = None) -> list[RunConfig]:
     """The composed runs, those with `match` resized; InputError for one that cannot be."""
     cache = cache or Cache()
-    return resized(composed, lambda config: _runs(config, cache, {})[-1].config)
+    for run in composed:
+        if run.match.cost is not MatchOn.none and not run.matched:
+            return _resizing(run).resized(composed, lambda config: _runs(config, cache, {})[-1].config)
+    return composed
+
+
+def _resizing(run: RunConfig) -> Resizing:
+    if "match" not in extensions.names(SHAPES):
+        raise InputError(f"match={run.match.cost.value} needs a plug-in for it, and none is installed: expected match=none")
+    return extensions.find(SHAPES, "match", Resizing, "match")
 
 
 def _choose_what_is_kept(runs: list[PlannedRun]) -> None:

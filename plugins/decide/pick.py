@@ -7,13 +7,13 @@ from statistics import fmean
 
 from harness import metrics
 from harness.comparison.compare import FIRST, Comparison, compare
-from harness.comparison.estimates import NO_BETTER, Estimate, estimate
 from harness.comparison.labels import seeds_text
 from harness.comparison.section import RESULTS, Row, Section, headline
 from harness.document import DASH
 from harness.errors import InputError, present, unknown
 from harness.metrics import judged_by
 from harness.plugins.decide.options import Pick
+from harness.plugins.shared.estimates import NO_BETTER, Estimate, estimate
 from harness.reports.read import read
 from harness.reports.reading.predictions import errors_in
 from harness.reports.writing import formats

@@ -12,7 +12,8 @@ from harness import paths, records
 from harness.config.choices import Sampler
 from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
-from harness.study import match, search
+from harness.plugins.costs import match
+from harness.study import search
 from harness.tracking import run_log
 
 pytest.importorskip("optuna")

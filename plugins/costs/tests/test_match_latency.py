@@ -12,7 +12,7 @@ from harness.comparison import by_launch
 from harness.config.choices import MatchBy, MatchOn
 from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
-from harness.study import match
+from harness.plugins.costs import match
 
 NOISE = 0.01
 

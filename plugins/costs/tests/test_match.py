@@ -13,7 +13,8 @@ from harness.errors import InputError
 from harness.measure import flops, size, subject
 from harness.models.heads import build_classifier, on_meta
 from harness.paths import conf_directory
-from harness.study import match
+from harness.plugins.costs import match
+from harness.study import plan
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 COMMAND = ("match=params", "scale=tiny", "task=bag")
@@ -141,6 +142,14 @@ def test_what_cannot_be_matched_is_refused(runs):
     bilstm = only(runs, "base", "bilstm")
     with pytest.raises(InputError, match=r"the training memory of bilstm is not known without training"):
         matched(bilstm, cost=MatchOn.memory)
+
+
+def test_a_command_without_the_plug_in_says_so(runs, monkeypatch):
+    monkeypatch.setattr(plan, "SHAPES", "harness.nothing")
+    with pytest.raises(InputError, match=r"^match=params needs a plug-in for it, and none is installed: expected match=none$"):
+        plan.with_sizes(only(runs, "base", "albert"))
+    published = [replace(one, match=replace(one.match, cost=MatchOn.none)) for one in only(runs, "base", "albert")]
+    assert plan.with_sizes(published) == published
 
 
 def test_a_model_without_products_is_refused_by_flops(compose):

@@ -29,6 +29,7 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.config import Position
 from harness.models.keys import refuse_unread, unmet
+from harness.study.plan import Resizing
 from harness.terminal import live_line, scaled
 
 FEED_FORWARD_STEP = 8
@@ -362,3 +363,6 @@ def note(config: RunConfig) -> str | None:
     if "half_width" in matched:
         return f"{text} (± {100 * matched['half_width']:.1f} % over {config.match.rounds} rounds)"
     return f"{text} (nothing nearer fits the steps of the key)" if abs(off) > config.match.within else text
+
+
+RESIZING = Resizing(resized, note)

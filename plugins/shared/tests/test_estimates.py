@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.comparison.compare import compare
-from harness.comparison.estimates import Estimate, estimate
+from harness.plugins.shared.estimates import Estimate, estimate
 
 
 def estimated(runs: list, metric: str, label: str = "base") -> Estimate | None:
