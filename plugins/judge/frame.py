@@ -21,7 +21,7 @@ from harness.comparison.paired import Design, Numbers, grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import EXAMPLES, HEADLINE
 from harness.errors import InputError, on_one_line, some_of
-from harness.metrics import Direction
+from harness.metrics import FEWEST_REPLICATES, Direction
 from harness.terminal import counted
 
 COLUMNS = {
@@ -272,6 +272,10 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     of_tasks, names = designs(frame, independent), {*frame.rows["metric"]}
     known = {task for task, metric in frame.items if metric in names}
     kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
+    seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
+    if (seeds > 0).sum(axis=1).max() < 2:
+        tasks, arms = seeds.shape
+        return [f"{counted(arms, 'arm')}, {counted(tasks, 'task')}: no task has two arms, so nothing is compared."]
     columns = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
     parts = [counted(frame.rows[name].nunique(), name) for name in columns]
     too_few = len(kinds.get(Design.TASKS, ())) < 3
@@ -280,9 +284,10 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
     lines += [COVERS[design] for design in kinds if design in COVERS and not (design is Design.TASKS and too_few)]
-    seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
     cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
     missing = [place for place, number, _ in cells if not number]
     lines += [f"Missing: {some_of(missing, NAMED)}; a mean over tasks compares those that both arms have."] if missing else []
     fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]
-    return lines + ([f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else [])
+    lines += [f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else []
+    few = Design.SEEDS in kinds and seeds.max(axis=None) < FEWEST_REPLICATES
+    return lines + ([f"Only {seeds.max(axis=None)} seeds; verdicts over seeds need {FEWEST_REPLICATES}."] if few else [])

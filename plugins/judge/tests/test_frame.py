@@ -230,6 +230,18 @@ def test_what_is_missing_is_said():
     assert frame.said(frame.checked(pd.concat([table(), table(task="cola").iloc[:4]])))[1].startswith("Missing: b on cola;")
 
 
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (table().iloc[:4], "1 arm, 1 task: no task has two arms, so nothing is compared."),
+        (table(task=["rte"] * 4 + ["cola"] * 4), "2 arms, 2 tasks: no task has two arms, so nothing is compared."),
+        (table().iloc[[0, 1, 4, 5]], "Only 2 seeds; verdicts over seeds need 3."),
+    ],
+)
+def test_why_there_is_no_verdict_is_said(rows, line):
+    assert frame.said(frame.checked(rows))[-1] == line
+
+
 def tables(kind: str, rng: np.random.Generator) -> pd.DataFrame:
     """Five arms that are equal, on three tasks, or ten of one number."""
     rows = []
