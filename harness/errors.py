@@ -106,6 +106,18 @@ def refused_paths(words: Iterable[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def refused_errors(what: str, expected: str = "") -> Iterator[None]:
+    """InputError, `what (kind of error: reason)expected`, for whatever code or files of others raise in the block."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = on_one_line(" ".join(str(error).split()), 200)
+        raise InputError(f"{what} ({type(error).__name__}: {reason}){expected}") from error
+
+
+@contextlib.contextmanager
 def writing(to: object, expected: str = "a folder") -> Iterator[None]:
     """InputError for a `to` that cannot be written, unless the disk is full, which another `to` does not mend."""
     try:

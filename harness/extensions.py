@@ -30,7 +30,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from harness.errors import InputError, unknown
+from harness.errors import InputError, refused_errors, unknown
 
 PACKAGE = "encoder-variant-harness"
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,16 +102,11 @@ def find(group: str, name: str, kind: type[Added], key: str) -> Added:
 def load(point: EntryPoint, kind: type[Added], where: str = "") -> Added:
     """What the entry point names; InputError, which begins with `where`, if it cannot be imported, or is of another kind."""
     where = where or f"{point.group}: {point.name} = {point.value} (package {package_of(point)})"
-    try:
-        with _installed():
-            loaded = point.load()
-    except InputError:  # which says what the package lacks
-        raise
-    except Exception as error:  # whatever the code of another package raises
-        raise InputError(
-            f"{where} cannot be imported ({type(error).__name__}: {error}): expected a {kind.__name__}; "
-            "mend or uninstall the package"
-        ) from error
+    with (
+        refused_errors(f"{where} cannot be imported", f": expected a {kind.__name__}; mend or uninstall the package"),
+        _installed(),
+    ):
+        loaded = point.load()
     if not isinstance(loaded, kind):
         raise InputError(f"{where} is of type {type(loaded).__name__}: expected a {kind.__name__}")
     return loaded

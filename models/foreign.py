@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.errors import InputError
+from harness.errors import InputError, refused_errors
 from harness.models.batch import Batch, as_batch
 from harness.models.config import LARGEST_TABLE, EncoderConfig, class_of
 from harness.models.encoder import Encoder, seeded, without_values
@@ -313,7 +313,7 @@ def _first(output: Any) -> Tensor:
 def with_shape(config: EncoderConfig) -> EncoderConfig:
     """The config with the sizes that the built class has; ValueError, naming `model.encoder`, for one that does not fit."""
     said = f"model.encoder={config.encoder}"
-    try:
+    with refused_errors(f"{said} cannot be built and run"):
         with without_values():
             encoder = Foreign(config)
         if not encoder.runs_on_meta:
@@ -322,11 +322,6 @@ def with_shape(config: EncoderConfig) -> EncoderConfig:
         with torch.no_grad():
             hidden = encoder.eval()(_probe(encoder))
         layers = len(encoder.layers.execution_order())
-    except InputError:
-        raise
-    except Exception as error:  # whatever the code of another package raises
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{said} cannot be built and run ({type(error).__name__}: {reason})") from error
     if not isinstance(hidden, Tensor) or hidden.dim() != 3 or hidden.shape[:2] != (1, PROBED):
         given = tuple(hidden.shape) if isinstance(hidden, Tensor) else type(hidden).__name__
         raise ValueError(f"{said} gives {given} for (1, {PROBED}) ids: expected one vector per token, (1, {PROBED}, D)")

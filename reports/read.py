@@ -53,6 +53,10 @@ class StudyRuns:
     study: str
     runs: list[Run]
 
+    def compared(self, baselines: Sequence[str | None], along: Iterable[str] = ()) -> Comparison:
+        """As `compare_with_first`."""
+        return compare_with_first(self.study, self.runs, self.reader.output, baselines, along)
+
 
 def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), condition: str | None = None) -> StudyRuns:
     """Runs of these studies that fit the condition (`reading.where`), by default of the newest that has finished ones.
@@ -77,7 +81,7 @@ def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), conditi
 
 
 def compare_with_first(
-    study: str, runs: list[Run], output: Output, baselines: Sequence[str], along: Iterable[str] = ()
+    study: str, runs: list[Run], output: Output, baselines: Sequence[str | None], along: Iterable[str] = ()
 ) -> Comparison:
     """With the first of the baselines that the study has, `base` without any; InputError as of the last one."""
     keys = list(along)

@@ -105,8 +105,7 @@ class Report:
     @property
     def brief(self) -> str:
         """The report in Markdown, without detail; of a small study every chapter folds, where Markdown is shown."""
-        shown = (without(section, is_detail) for section in self.document.sections if not section.detail)
-        sections = [section for section in shown if section.blocks]
+        sections = [without(section, is_detail) for section in self.document.sections if not section.detail]
         paragraphs = [f"# {self.document.title}"]
         for section in sections:
             parts, folds = [*markdown(section)], self.document.is_small and section.title

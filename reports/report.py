@@ -13,7 +13,7 @@ from harness.errors import InputError, writing
 from harness.reports import render
 from harness.reports.chapters.added import added
 from harness.reports.options import Compared, Report
-from harness.reports.read import StudyRuns, compare_with_first
+from harness.reports.read import StudyRuns
 from harness.reports.read import read as read_store
 from harness.reports.reading import store
 from harness.reports.reading.store import Packed, Reader
@@ -80,7 +80,7 @@ def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None =
     """Content of all files of the report, the one to open first; with these pictures alone where they are named."""
     with runs.reader.guarded():
         study = Study(
-            compare_with_first(runs.study, runs.runs, runs.reader.output, options.baseline, options.along),
+            runs.compared(options.baseline, options.along),
             lambda metric, some: store.read_history(runs.reader, some, metric),
             Options(options.target, options.with_wnli, options.all_pairs, options.random_tasks, audit_of(options, runs)),
             output=runs.reader.output,

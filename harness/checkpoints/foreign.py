@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from harness import extensions
 from harness.checkpoints import native, remote_code
-from harness.errors import InputError
+from harness.errors import InputError, refused_errors
 from harness.models.config import GROUP, EncoderConfig, Pooling
 from harness.models.encoder import seeded, without_values
 from harness.models.foreign import Foreign, changed_by_padding, keep_layers, with_shape
@@ -310,13 +310,11 @@ def _published_part(folder: Path, config: EncoderConfig, said: str) -> tuple[nn.
 
 def _read(auto: Any, folder: Path, shape: EncoderConfig, said: str) -> tuple[Any, set[int]]:
     """The model that the files have, and the ids of its parameters that they lack; InputError for files that cannot be read."""
-    try:
+    with refused_errors(f"{said}: the files cannot be read"):
         config = _config(json.loads((folder / "config.json").read_text()) | remote_code.part_of(shape.options))
         model, info = auto.from_pretrained(
             folder, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True, trust_remote_code=False
         )
-    except Exception as error:  # of files of others, and the library raises no narrower one
-        raise InputError(f"{said}: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
     if info["mismatched_keys"]:
         raise InputError(f"{said}: tensors are of another shape: {', '.join(sorted(map(str, info['mismatched_keys']))[:8])}")
     named = model.state_dict(keep_vars=True)

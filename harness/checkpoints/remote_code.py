@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import extensions, paths
-from harness.errors import InputError
+from harness.errors import InputError, refused_errors
 
 KEY, CLASSES = "remote_code", "auto_map"
 """What a config.json and `model.options` have of it: the hash, and the classes by the names of `READ`."""
@@ -61,12 +61,10 @@ def config_class(config_json: dict[str, Any], library: Any) -> Any:
     if not repository and hash_of(kept(code)) != code:
         raise InputError(f"{said}: {kept(code)} does not have this code: add model.init_from=FOLDER once, which has it")
     find = library.dynamic_module_utils.get_class_from_dynamic_module
-    try:
+    with refused_errors(f"{said} cannot be imported"):
         config, *models = (find(one, str(kept(code)), code_revision=code) for one in classes.values())
         for auto, model in zip(READ[1:], models, strict=False):
             getattr(library, auto).register(config, model, exist_ok=True)
-    except Exception as error:  # whatever code of others raises
-        raise InputError(f"{said} cannot be imported ({type(error).__name__}: {' '.join(str(error).split())})") from error
     return config
 
 

@@ -17,7 +17,7 @@ import yaml
 from tokenizers import AddedToken, Tokenizer, models, processors
 
 from harness import extensions
-from harness.errors import InputError, on_one_line
+from harness.errors import InputError, refused_errors
 
 WHOLE, WORDS, PAIRS, MERGES = "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"
 SETTINGS, SPECIAL, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
@@ -289,27 +289,21 @@ def _cure(folder: Path) -> str:
 
 @functools.lru_cache(maxsize=4)
 def _read(folder: Path, _: tuple[Any, ...]) -> tuple[str, tuple[str, ...]]:
-    try:
-        return _assembled(folder)
-    except _OfLibraryError as error:
-        if importlib.util.find_spec("transformers") is None:
-            raise
-        return _by_library(folder, error)
-    except InputError:
-        raise
-    except Exception as error:  # of files with other types than are expected, and the library raises no narrower one
-        reason = " ".join(str(error).split())
-        raise InputError(f"{folder}: no tokenizer can be built of its files ({type(error).__name__}: {reason})") from error
+    with refused_errors(f"{folder}: no tokenizer can be built of its files"):
+        try:
+            return _assembled(folder)
+        except _OfLibraryError as error:
+            if importlib.util.find_spec("transformers") is None:
+                raise
+            return _by_library(folder, error)
 
 
 def _by_library(folder: Path, reason: InputError) -> tuple[str, tuple[str, ...]]:
     """As `AutoTokenizer` of transformers reads it; InputError, the `reason` that it is asked, where it cannot either."""
     _settings(folder, _object(folder / WHOLE))  # which refuses what no tokenizer keeps
     auto = extensions.library("transformers", "hub").AutoTokenizer
-    try:
+    with refused_errors(f"{reason}; nor by transformers"):
         read = auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # of files of others, and the library raises no narrower one
-        raise InputError(f"{reason}; nor by transformers ({type(error).__name__}: {on_one_line(str(error), 200)})") from error
     if (backend := getattr(read, "backend_tokenizer", None)) is None:
         raise InputError(f"{reason}; {type(read).__name__} of transformers is Python code, which is not run")
     backend.no_padding()

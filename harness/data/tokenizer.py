@@ -17,7 +17,7 @@ from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 from harness.config.choices import TokenizerKind
 from harness.config.schema import TokenizerConfig
 from harness.data import published
-from harness.errors import InputError, present
+from harness.errors import InputError, present, refused_errors
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -79,27 +79,17 @@ def vocabulary_bytes(config: TokenizerConfig) -> bytes:
 
 def _read_tokenizer(config: TokenizerConfig) -> Tokenizer:
     """The tokenizer in `tokenizer.file`, without its padding and truncation."""
-    try:
+    with refused_errors(f"tokenizer.file={config.file!r} is not a tokenizer.json of the library `tokenizers`"):
         tokenizer = Tokenizer.from_str(vocabulary_bytes(config).decode("utf-8"))
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"tokenizer.file={config.file!r} is not a tokenizer.json of the library `tokenizers`: {error}"
-        ) from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     size, largest = tokenizer.get_vocab_size(), max(tokenizer.get_vocab().values(), default=-1)
     if largest >= size:
         raise InputError(f"tokenizer.file={config.file!r} numbers a piece {largest:,}: expected 0 to {size - 1:,}, one of each")
-    try:
+    piece = f"model.unk_token={getattr(tokenizer.model, 'unk_token', None)!r}"
+    what = f"tokenizer.file={config.file!r} has no piece for what is not in its vocabulary with {piece}"
+    with refused_errors(what, ": add it to the pieces"):
         tokenizer.encode(RARE)
-    except Exception as error:
-        unknown = getattr(tokenizer.model, "unk_token", None)
-        raise InputError(
-            f"tokenizer.file={config.file!r} has no piece for what is not in its vocabulary (model.unk_token={unknown!r}): "
-            f"add it to the pieces ({error})"
-        ) from error
     return tokenizer
 
 

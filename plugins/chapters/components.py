@@ -12,7 +12,7 @@ from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.plugins.pictures import plots
-from harness.plugins.pictures.plots import axis_unit, short_names
+from harness.plugins.pictures.plots import axis_unit
 from harness.plugins.shared import structure
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
@@ -165,8 +165,7 @@ def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str,
 def _bars(panels: Mapping[str, Mapping[str, Mapping[str, float]]], colours: dict[str, str]) -> Figure:
     """Title -> label of an arm -> numbers of its parts: bars of the parts that have a colour; the others are grey together."""
     titles = metrics.PARAMETER_COMPONENTS
-    names = [[*short_names(arms).values()] for arms in panels.values()]
-    figure, axes = plots.rows(names, wide=5.2 + max(map(plots.wider, names)), most=2)
+    figure, axes = plots.rows_of(panels.values(), 5.2)
     for panel, (title, arms) in zip(axes, panels.items(), strict=True):
         totals = np.array([sum(counts.values()) for counts in arms.values()])
         factor, letter = axis_unit("model/params_total", totals)

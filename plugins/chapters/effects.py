@@ -10,7 +10,6 @@ from harness.metrics import judged_by
 from harness.plugins.chapters import factorial
 from harness.plugins.chapters.factorial import Design
 from harness.plugins.pictures import plots
-from harness.plugins.pictures.plots import short_names
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, tables
@@ -73,8 +72,7 @@ def forest(designs: list[Design]) -> Figure | None:
         panels |= {design.section.name: changes} if changes else {}
     if not panels:
         return None
-    names = [[*short_names(changes).values()] for changes in panels.values()]
-    figure, axes = plots.rows(names, wide=5.6 + max(map(plots.wider, names)), most=2)
+    figure, axes = plots.rows_of(panels.values(), 5.6)
     ends = [abs(end) * POINTS for changes in panels.values() for change in changes.values() for end in change.interval or ()]
     reach = 1.08 * max(LEAST_POINTS, *ends)
     for panel, (title, changes) in zip(axes, panels.items(), strict=True):

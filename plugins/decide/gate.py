@@ -20,7 +20,7 @@ from scipy.special import ndtri, stdtrit
 
 from harness import metrics, tags
 from harness.comparison import arms, by_launch, launches
-from harness.comparison.compare import FIRST, Comparison, compare
+from harness.comparison.compare import FIRST, Comparison
 from harness.comparison.labels import seeds_text
 from harness.comparison.paired import LEVEL, MOST_PAIRS, POWER, Tells, fewest, grouped
 from harness.comparison.runs import Run, oldest_first
@@ -33,7 +33,6 @@ from harness.plugins.decide.options import Gate
 from harness.plugins.judge import results
 from harness.plugins.judge.results import ResultsReader
 from harness.reports.read import StudyRuns, read
-from harness.reports.reading.predictions import errors_in
 from harness.reports.writing import tables
 from harness.terminal import counted, table, wrapped
 
@@ -366,7 +365,7 @@ def limits_of(options: Gate) -> list[Limit]:
 def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
     """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
     if options.against in (None, options.study):
-        comparison = compare(new.study, new.runs, options.baseline, options.along, errors_in(new.reader.output))
+        comparison = new.compared([options.baseline], options.along)
         baseline, finished = comparison.baseline, {run.tags[tags.ARM] for run in comparison.runs}
         unfinished = (run for run in comparison.left_out if not (comparison.tasks and run.is_pretraining))
         lost = {run.tags[tags.ARM] for run in unfinished if tags.ARM in run.tags} - {*finished, baseline}
@@ -383,7 +382,7 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
         if not any(run.status == "finished" for run in runs):
             raise InputError(f"study {study!r} has no finished run; a gate needs some on both sides")
     runs = oldest_first([*old.runs, *renamed])
-    both = compare(f"{new.study} against {old.study}", runs, FIRST, options.along, errors_in(new.reader.output))
+    both = StudyRuns(new.reader, f"{new.study} against {old.study}", runs).compared([FIRST], options.along)
     return both, *_across(both, options)
 
 
@@ -398,7 +397,7 @@ def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
         raise InputError(f"these results have several scores: expected metric= with one of {some_of(scores, MOST_NAMES)}")
     name = f"{options.results} against {against}" if against else str(options.results)
     reader = ResultsReader(found, name)
-    comparison = compare(name, reader.runs(name), FIRST if against else options.baseline, (), errors_in(reader.output))
+    comparison = StudyRuns(reader, name, reader.runs(name)).compared([FIRST if against else options.baseline])
     if against:
         old = [label for label in comparison.labels if not label.startswith(PREFIX)]
         alone = len(old) == 1 and PREFIX + old[0] not in comparison.labels

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from harness import metrics
-from harness.comparison.compare import FIRST, Comparison, compare
+from harness.comparison.compare import FIRST, Comparison
 from harness.comparison.labels import seeds_text
 from harness.comparison.section import RESULTS, Row, Section, headline
 from harness.document import DASH
@@ -15,7 +15,6 @@ from harness.metrics import judged_by
 from harness.plugins.decide.options import Pick
 from harness.plugins.shared.estimates import NO_BETTER, Estimate, estimate
 from harness.reports.read import read
-from harness.reports.reading.predictions import errors_in
 from harness.reports.writing import formats
 from harness.terminal import table, wrapped
 
@@ -159,7 +158,7 @@ def main(options: Pick) -> int:
     bounds = bounds_of(options)
     runs = read(options.address, options.study, options.where)
     with runs.reader.guarded():
-        comparison = compare(runs.study, runs.runs, FIRST, options.along, errors_in(runs.reader.output))
+        comparison = runs.compared([FIRST], options.along)
         if options.max_latency_ms is not None:
             bounds[0] = replace(bounds[0], metric=judged_by(bounds[0].metric, comparison.has))
         every = candidates(comparison, bounds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from harness.comparison import paired
-from harness.comparison.compare import FIRST, Comparison, compare
+from harness.comparison.compare import FIRST, Comparison
 from harness.comparison.paired import ASSUMED_SCORE, MOST_PAIRS, Design
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
@@ -16,8 +16,7 @@ from harness.plugins.decide.options import Power
 from harness.plugins.judge import results
 from harness.plugins.judge.ranks import rankings
 from harness.plugins.judge.results import ResultsReader
-from harness.reports.read import read
-from harness.reports.reading.predictions import errors_in
+from harness.reports.read import StudyRuns, read
 from harness.reports.writing.formats import POINTS
 from harness.terminal import counted, table, wrapped
 
@@ -102,12 +101,12 @@ def planned(options: Power) -> Plan:
     elif options.study:
         runs = read(options.address, options.study, options.where)
         with runs.reader.guarded():
-            plan = of_pilot(compare(runs.study, runs.runs, FIRST, options.along, errors_in(runs.reader.output)))
+            plan = of_pilot(runs.compared([FIRST], options.along))
     elif options.pilot:
         asked = results.asked_of(options.columns, metric=options.metric)
         reader = ResultsReader(results.checked([results.rows_of(options.pilot, asked)], asked), options.pilot.name)
         study = next(iter(reader.studies()))
-        plan = of_pilot(compare(study, reader.runs(study), FIRST, errors=errors_in(reader.output)))
+        plan = of_pilot(StudyRuns(reader, study, reader.runs(study)).compared([FIRST]))
     said = {name: getattr(options, name) for name in ("arms", "tasks", "items", "score", "all_pairs")}
     plan = replace(plan, **{name: value for name, value in said.items() if value is not None})
     if plan.sd is None and plan.items is None:

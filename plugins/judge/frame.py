@@ -10,7 +10,9 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -24,19 +26,19 @@ from harness.errors import InputError, on_one_line, some_of
 from harness.metrics import FEWEST_REPLICATES, Direction
 from harness.terminal import counted
 
-COLUMNS = {
-    "arm": "what is compared, such as a model",
-    "task": "what it was tried on",
-    "seed": "which repetition; missing where there is one",
-    "round": "which of several measurements of one run",
-    "metric": "what was measured",
-    "value": "the number",
-    "unit": "share, percent, s, ms, us, ns, bytes, tokens/s, nats, 1, ...",
-    "direction": "higher or lower is better",
-    "item": "row, question or query; missing for a value over all items",
-    "items": "how many items a value is over",
-    "error": "its standard error over the items",
-}
+
+class Known(msgspec.Struct):
+    """What `frame.yaml` has."""
+
+    columns: dict[str, str]
+    metrics: dict[str, tuple[str, str]]
+    headlines: dict[str, str]
+    designs: dict[Design, str]
+    covers: dict[Design, str]
+
+
+KNOWN = msgspec.yaml.decode(Path(__file__).with_name("frame.yaml").read_bytes(), type=Known)
+COLUMNS = KNOWN.columns
 """Column of a frame -> what it says."""
 
 NAMES = ("arm", "task", "seed", "metric")
@@ -45,31 +47,6 @@ SCORE = "score"
 BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns": ("ms", 1e-6)}
 """Unit -> the unit that reports have, and what one of it is there; all others are their own. Errors are no score."""
 HIGHER, LOWER = "higher", "lower"
-KNOWN = {
-    r"acc(uracy)?|acc_norm|balanced_accuracy|(quasi_)?exact_match|em|pass@\d+|(main_)?score": ("share", HIGHER),
-    r"((macro|micro|weighted|max|entity)_)?(f1|precision|recall|ap)(_(macro|micro|weighted|score))?": ("share", HIGHER),
-    r"mcc|matthews(_correlation)?|(cosine_)?(pearson|spearman)r?|kendall|(ro)?c?_?auc|auroc|v_measure": ("share", HIGHER),
-    r"(ndcg|map|mrr|recall|precision|hit_rate|accuracy)((@|_at_)\d+)?": ("share", HIGHER),
-    r"loss|cross_entropy|nll|brier(_score)?|(word_|byte_)?perplexity|bits_per_byte|wer|cer|mae|[r]?mse": ("1", LOWER),
-    r"(tokens|samples|requests|steps|texts)(_per_second|/s)|throughput": ("", HIGHER),
-    r"latency|(run|wall|train|eval)?_?time|runtime|duration|seconds|(peak_)?memory|param(eter)?s|flops": ("", LOWER),
-}
-"""Names of metrics, as a pattern -> unit and direction; no unit where tools differ in it."""
-HEADLINES = {"mcc": "matthews", "matthews_correlation": "matthews", "pearsonr": "pearson", "cosine_pearson": "pearson"}
-HEADLINES |= {"spearmanr": "spearman", "cosine_spearman": "spearman", "acc": "accuracy"}
-"""Name of a score in other tools -> its name here."""
-HOW = {
-    Design.SEEDS: "paired by seed",
-    Design.RUNS: "runs that do not pair",
-    Design.ITEMS: "one run of each arm, paired by item",
-    Design.TASKS: "one run of each arm, paired by task",
-}
-COVERS = {
-    Design.ITEMS: "One run of each arm: a verdict says what other items like these would show, not what another seed would.",
-    Design.TASKS: "One number of each arm on a task: a verdict says what other tasks like these would show, not what another "
-    "seed would; a single task has none.",
-}
-"""What repeats -> how that is said, and what a verdict does not cover."""
 ROUNDING = 1e-6
 """A score is the mean of its items where it differs from that by no more."""
 NAMED = 5
@@ -164,7 +141,7 @@ def _place(row: pd.Series) -> str:
 
 def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction: str | None) -> pd.DataFrame:
     """The rows of one metric with its unit and direction."""
-    by_name = next((said for pattern, said in KNOWN.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
+    by_name = next((said for pattern, said in KNOWN.metrics.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
     chosen = []
     for key, asked, named in (("unit", unit, by_name[0]), ("direction", direction, by_name[1])):
         stated = sorted(map(str, rows[key].dropna().unique()))
@@ -244,7 +221,7 @@ def runs(frame: Frame, study: str, started: int, independent: bool = False) -> t
             if row["unit"] != SCORE:
                 values[metrics.of_others(row["metric"], row["unit"], Direction(row["direction"]))] = row["value"]
                 continue
-            params["task.headline"] = HEADLINES.get(plain(row["metric"]), plain(row["metric"]))
+            params["task.headline"] = KNOWN.headlines.get(plain(row["metric"]), plain(row["metric"]))
             values |= {HEADLINE: row["value"], f"eval/{params['task.headline']}": row["value"]}
             items = frame.items.get((task, row["metric"]))
             if items and (arm, seed) in items.values:
@@ -279,11 +256,11 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     columns = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
     parts = [counted(frame.rows[name].nunique(), name) for name in columns]
     too_few = len(kinds.get(Design.TASKS, ())) < 3
-    how = HOW | ({Design.TASKS: "one number of each arm, which no test can judge"} if too_few else {})
+    how = KNOWN.designs | ({Design.TASKS: "one number of each arm, which no test can judge"} if too_few else {})
     parts += [f"{how[design]}{f' ({some_of(tasks, NAMED)})' if len(kinds) > 1 else ''}" for design, tasks in kinds.items()]
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
-    lines += [COVERS[design] for design in kinds if design in COVERS and not (design is Design.TASKS and too_few)]
+    lines += [KNOWN.covers[design] for design in kinds if design in KNOWN.covers and not (design is Design.TASKS and too_few)]
     cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
     missing = [place for place, number, _ in cells if not number]
     lines += [f"Missing: {some_of(missing, NAMED)}; a mean over tasks compares those that both arms have."] if missing else []

@@ -21,7 +21,7 @@ from harness.plugins.judge.ranks_text import ranks_section
 from harness.plugins.judge.results import ResultsReader
 from harness.reports import render, report
 from harness.reports.chapters import overview
-from harness.reports.read import GROUP, StudyRuns, compare_with_first, read
+from harness.reports.read import GROUP, StudyRuns, read
 from harness.reports.reading.sqlite_reader import SqliteReader
 from harness.reports.reading.store import Folders, Output, Packed, Reader
 from harness.reports.reading.study import Options, Study
@@ -83,8 +83,7 @@ def verdicts(reader: Reader, baselines: Sequence[str], options: Options | None =
     """Of all scores of results of other tools, of the newest study of a store; InputError where one lacks the baseline."""
     of_tools = isinstance(reader, ResultsReader)
     found = [StudyRuns(reader, study, reader.runs(study)) for study in reader.studies()] if of_tools else [read(reader)]
-    each = (compare_with_first(one.study, one.runs, reader.output, baselines) for one in found)
-    return Verdicts(tuple(each), reader.output, options or Options())
+    return Verdicts(tuple(one.compared(baselines) for one in found), reader.output, options or Options())
 
 
 def judge(

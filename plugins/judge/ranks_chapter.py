@@ -35,8 +35,7 @@ def means(rankings: list[Ranking]) -> Figure | None:
     if not rankings:
         return None
     places = [ranking.places[: plots.MOST_ARMS] for ranking in rankings]
-    names = [[*plots.short_names([place.label for place in shown]).values()] for shown in places]
-    figure, axes = plots.rows(names, wide=5.6 + max(map(plots.wider, names)), most=2)
+    figure, axes = plots.rows_of([[place.label for place in shown] for shown in places], 5.6)
     for panel, ranking, shown in zip(axes, rankings, places, strict=True):
         metric = metrics.get(ranking.metric)
         for row, place in enumerate(shown):

@@ -9,7 +9,7 @@ import pandas as pd
 from harness import extensions
 from harness.comparison.items import Errors
 from harness.comparison.runs import Run
-from harness.errors import InputError, on_one_line, unknown
+from harness.errors import InputError, on_one_line, refused_errors, unknown
 from harness.plugins.judge import frame
 from harness.plugins.judge.frame import Frame
 from harness.reports.reading.store import Folders, Packed, Reader
@@ -44,14 +44,8 @@ class Results:
 
     def rows(self, path: Path, asked: Asked) -> pd.DataFrame | None:
         """As `read`; InputError for whatever that raises, in limited memory: the content of files of others may be anything."""
-        try:
-            with limited_memory():
-                return self.read(path, asked)
-        except InputError:
-            raise
-        except Exception as error:
-            kind = f"{type(error).__name__}: {on_one_line(str(error), 200)}"
-            raise InputError(f"{on_one_line(str(path))!r} cannot be read as results of {self.tool} ({kind})") from error
+        with refused_errors(f"{on_one_line(str(path))!r} cannot be read as results of {self.tool}"), limited_memory():
+            return self.read(path, asked)
 
 
 def _tools() -> list[Results]:

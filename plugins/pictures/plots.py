@@ -205,6 +205,12 @@ def rows(panels: Sequence[Sequence[str]], wide: float, margin: float = 0, **size
     return figure, axes
 
 
+def rows_of(panels: Iterable[Iterable[str]], wide: float) -> tuple[Figure, list[Axes]]:
+    """A figure of panels with a row for each of these labels, two panels beside each other, wider for long names."""
+    names = [[*short_names(labels).values()] for labels in panels]
+    return rows(names, wide + max(map(wider, names)), most=2)
+
+
 def scale_axis(axis: Axis, values: Iterable[float], is_log: bool | None = None) -> None:
     """Logarithmic where the range of the values is large, if it is not said; with few plain numbers at the ticks."""
     low, high = min(values := [*values]), max(values)

@@ -91,7 +91,8 @@ def legible_overview(comparison: Comparison) -> list[Table | str]:
     if not findings.parts(comparison):
         return []
     table = overview(comparison)
-    legend = f"{LEGEND}{OF_ROUNDS * bool(comparison.sessions.runs)}."
+    of_others = any(tags.DESIGN in run.tags for run in comparison.runs)
+    legend = f"{LEGEND}{'' if of_others else OF_ROUNDS}."
     notes = [legend] if len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
     notes += noted(table)
     return [table, *(["\n".join(notes)] if notes else [])]

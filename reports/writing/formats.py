@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from harness.document import DASH, Bullets, Cell, Section, Table, markdown
 from harness.errors import on_one_line, some_of
+from harness.terminal import PREFIXES
 
 MINUS = "−"
-PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "tokens": ""}
 """Unit that takes a prefix -> what is written after it."""
 SHORT = {"s": ((1e-6, "µs"), (1e-9, "ns")), "ms": ((1e-6, "ns"),)}

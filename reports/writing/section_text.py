@@ -247,4 +247,4 @@ def chapter(comparison: Comparison, section: Section, first: list[str], last: li
     if differences := tables.differences(section):
         tested: list[Block] = [tables.differences_intro(section), *differences]
         blocks.append(document.Section(tables.TESTED, tested, detail=True, for_paper=True))
-    return document.Section(f"{escape(section.name)}: {about}", [*blocks, *part(section)])
+    return document.Section(f"{escape(section.name)}: {about}", [*blocks, *part(section)], detail=several and not of_ours)
