@@ -38,8 +38,11 @@ class Runs(Store):
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs:
-    """Whether all pairs of arms are compared, and by what."""
+    """Which arms are compared, and by what."""
 
+    baseline: tuple[str, ...] = key(
+        (), "arm that the others are compared with; of several the first that there is (base)", whole=True
+    )
     all_pairs: bool = key(False, "compares all pairs of arms: ranks with intervals, groups, and how likely each is the best")
     random_tasks: bool = key(False, "all pairs by tasks, as a sample of others: tasks repeat, in place of seeds")
 
@@ -48,9 +51,6 @@ class Pairs:
 class Compared(Runs, Pairs):
     """What a report compares."""
 
-    baseline: tuple[str, ...] = key(
-        (), "arm that the others are compared with; of several the first that there is (base)", whole=True
-    )
     audit: Path | None = key(None, "verdicts on claims (audit/audit.json in `output`)")
     with_wnli: bool = key(False, "counts WNLI in the average over GLUE")
     target: tuple[str, ...] = key(

@@ -66,7 +66,7 @@ def lifted_keys(runs: Iterable[Run], along: Iterable[str]) -> dict[str, list[str
     }
 
 
-def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
+def label_runs(runs: list[Run], along: Iterable[str]) -> dict[str, str]:
     """Run id -> label of its arm. In a task, runs share a label only if the facts of their arms agree."""
     along, groups = list(along), by_task(runs)
     lifted = lifted_keys(runs, along)
@@ -151,7 +151,7 @@ def in_order(labels: Iterable[str], baseline: str) -> list[str]:
     return sorted(labels, key=place)
 
 
-def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run] = ()) -> str:
+def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run]) -> str:
     """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
 
     Without a name it is `base`, or the only arm. An arm of which no run finished, among those left out, is taken only where no

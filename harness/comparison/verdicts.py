@@ -168,7 +168,7 @@ class Evidence:
         except OverflowError:
             return math.inf
 
-    def items_reach(self, factor: float = 1.0) -> float:
+    def items_reach(self, factor: float) -> float:
         """What the items leave open with any number of replicates: of both tests together."""
         return self.found.items * sum(quantiles(factor, self.looks))
 

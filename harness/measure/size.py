@@ -8,7 +8,7 @@ from torch import nn
 
 from harness.models.config import EncoderConfig
 from harness.models.derive import KINDS, Group, Origin, grouped
-from harness.models.heads import Classifier, SequenceClassifier, on_meta
+from harness.models.heads import Classifier, on_meta
 from harness.models.objectives.base import Objective
 from harness.models.objectives.build import Phases
 
@@ -132,7 +132,7 @@ def of_weights(model: nn.Module, origins: Mapping[str, Origin]) -> dict[str, flo
     return counts | {"model/weights_error": max(errors, default=None)}
 
 
-def published_sizes(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> dict[str, int]:
+def published_sizes(config: EncoderConfig, num_outputs: int, head: type[Classifier]) -> dict[str, int]:
     """The component table of the variant at BERT-base dimensions: metric name -> parameters."""
     parts = components(on_meta(config, num_outputs, head))
     named = {f"published/params_component_{name}": value for name, value in parts.items()}

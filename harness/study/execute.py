@@ -221,8 +221,8 @@ def train_and_evaluate(
     machine: Machine,
     baseline: Baseline,
     run_log: RunLog,
-    ranks: Ranks = ALONE,
-    peak_known: float | None = None,
+    ranks: Ranks,
+    peak_known: float | None,
 ) -> None:
     """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges.
 

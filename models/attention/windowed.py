@@ -29,7 +29,7 @@ def is_one_block(window: int, length: int) -> bool:
     return length <= max(window, MINIMUM_BLOCK) + window
 
 
-def window_pairs(window: int, length: int, global_tokens: int = 0) -> int:
+def window_pairs(window: int, length: int, global_tokens: int) -> int:
     """Query-key pairs that windowed attention computes over one text."""
     if is_one_block(window, length):
         return length * length

@@ -52,7 +52,7 @@ def is_on_tokens(config_json: ConfigJson) -> bool:
     return re.search(ON_EVERY_TOKEN, architecture(config_json)) is not None
 
 
-def is_of_another_task(state: dict[str, Tensor], config_json: ConfigJson, on_tokens: bool, kind: str | None = None) -> bool:
+def is_of_another_task(state: dict[str, Tensor], config_json: ConfigJson, on_tokens: bool, kind: str | None) -> bool:
     """Whether the checkpoint's head is for another kind of task than ours, `kind`; False where nothing says so."""
     named, problem = architecture(config_json), config_json.get("problem_type")
     text = ON_TEXT in named
@@ -114,9 +114,7 @@ def _folded(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", unicodedata.normalize("NFKC", name).strip().casefold())
 
 
-def published_token_head(
-    state: dict[str, Tensor], config_json: ConfigJson, bias: bool, kind: str | None = None
-) -> dict[str, Tensor]:
+def published_token_head(state: dict[str, Tensor], config_json: ConfigJson, bias: bool, kind: str | None) -> dict[str, Tensor]:
     """The linear layer on every token as `head.`, empty where there is none for the kind of task.
 
     A bias of zeros is left out where ours has none. ValueError for a family that has more layers in it.

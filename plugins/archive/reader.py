@@ -25,10 +25,10 @@ from pydantic.dataclasses import dataclass
 
 from harness import paths
 from harness.comparison.paired import grouped
-from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line
+from harness.plugins.shared.reader import MemoryReader
 from harness.reports.reading import folders
-from harness.reports.reading.store import Folders, Packed, Reader, logged
+from harness.reports.reading.store import Folders, Packed, logged
 from harness.reports.reading.untrusted import LARGEST_TABLES, MOST_PARTS, SHAPE, Entries, Line, json_of, table_of
 
 MANIFEST = "manifest.json"
@@ -132,7 +132,7 @@ def _refuse_special(path: Path, where: str) -> None:
         raise InputError(f"{where}: {path.name} is no regular file: expected {EXPECTED}")
 
 
-class ArchiveReader(Reader):
+class ArchiveReader(MemoryReader):
     """Reads an archive, `where`, from the content of its data files; InputError for what is not as it is written."""
 
     def __init__(self, where: str, manifest: Manifest, data: Mapping[str, bytes]) -> None:
@@ -171,10 +171,10 @@ class ArchiveReader(Reader):
         for name in (name for row in rows for name in (row["run_id"], row["study"])):
             if not name.isprintable():
                 raise InputError(f"{RUNS} has the name {on_one_line(name, 60)!r}: expected one without control characters")
-        self._runs = {
-            key: (row["study"], logged(key, row["name"], row["started"], (row["tags"], row["params"], row["metrics"])))
-            for key, row in self.rows.items()
-        }
+        self._runs = grouped(
+            (row["study"], logged(key, row["name"], row["started"], (row["tags"], row["params"], row["metrics"])))
+            for key, row in sorted(self.rows.items())
+        )
         columns = (tables[CURVES][name].to_pylist() for name in CURVE)
         self._history = grouped(((run, metric), (step, value)) for run, metric, step, value in zip(*columns, strict=True))
         self.predictions = {name: _parts(tables[name], name, "run_id") for name in tables if name.startswith(PREDICTIONS)}
@@ -191,21 +191,6 @@ class ArchiveReader(Reader):
             not_run=[on_one_line(one.title) for one in folders.planned(data[paths.PLAN])] if paths.PLAN in data else [],
             audit=data.get(AUDIT),
         )
-
-    def studies(self) -> dict[str, str]:
-        return {study: study for study, _ in self._runs.values()}
-
-    def runs(self, study: str) -> list[Run]:
-        return [run for own, run in self._runs.values() if own == study]
-
-    def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
-        fitting = [
-            (study, run) for study, run in self._runs.values() if study in studies and identity.items() <= run.tags.items()
-        ]
-        return min(fitting, key=lambda one: (-one[1].started, one[1].run_id), default=None)
-
-    def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
-        return self._history.get((run_id, key), [])
 
     def results(self, run_id: str) -> dict[str, float | None]:
         """The metrics in the result of a run; none where its folder was gone."""

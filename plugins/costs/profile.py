@@ -41,8 +41,9 @@ from harness.plugins.costs.match import resized
 from harness.plugins.costs.options import Profile
 from harness.plugins.costs.trace import PHASES
 from harness.plugins.shared.countdown import Countdown
+from harness.reports.writing.formats import prefix
 from harness.study import timing_session
-from harness.terminal import DASH, PREFIXES, live_line, table, wrapped
+from harness.terminal import DASH, live_line, table, wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
 """Keys that are added to the name of a column where variants are the same but for them."""
@@ -347,10 +348,9 @@ def render(columns: dict[str, Column]) -> str:
 
 
 def _row(name: str, values: list[float], histories: list[History], again: History | None) -> tuple[str, ...]:
-    metric, factor, prefix = metrics.get(name), 1.0, ""
-    if metric.unit in SHORT and (largest := max(values, default=0.0)):
-        factor, prefix = next((pair for pair in PREFIXES if largest >= pair[0]), (1.0, ""))
-    unit = prefix + SHORT.get(metric.unit, metric.unit) if max(values, default=0.0) else metric.unit
+    metric, largest = metrics.get(name), max(values, default=0.0)
+    factor, letter = prefix(largest) if metric.unit in SHORT else (1.0, "")
+    unit = letter + SHORT.get(metric.unit, metric.unit) if largest else metric.unit
     title = f"{'  ' * (name in COMPONENTS)}{TITLES.get(name, metric.title)}{f', {unit}' * (unit != 'parameters')}"
     cells = [spread([one / factor for one in it.get(name, {}).values()], len(histories) == 1) for it in histories]
     floor, ratios = compared(name, histories, again or {})

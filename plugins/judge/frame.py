@@ -19,11 +19,11 @@ import pandas as pd
 from harness import metrics, tags
 from harness.comparison.arms import HASH_DIGITS
 from harness.comparison.items import MEAN, Errors
-from harness.comparison.paired import Design, Numbers
+from harness.comparison.paired import Design, Numbers, grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import EXAMPLES, HEADLINE
 from harness.errors import InputError, on_one_line, some_of
-from harness.metrics import Direction
+from harness.metrics import FEWEST_REPLICATES, Direction
 from harness.terminal import counted
 
 
@@ -93,11 +93,13 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
         raise InputError("these results have no rows: expected at least one")
     for name in ("arm", "task", "metric", "value"):
         if name not in rows or rows[name].isna().all():
-            raise InputError(f"these results do not say the {name} ({COLUMNS[name]}): expected a column, or {name}=NAME")
+            flag = "columns=value=COLUMN" if name == "value" else f"{name}=NAME"
+            raise InputError(f"these results do not say the {name} ({COLUMNS[name]}): expected a column, or {flag}")
     rows = rows.reindex(columns=[*COLUMNS]).assign(value=pd.to_numeric(rows["value"], errors="coerce").astype(float))
     for name in (*NAMES, "round", "item"):
         codes, texts = pd.factorize(rows[name])
-        rows[name] = pd.Categorical.from_codes(codes, pd.Index([on_one_line(_text(one)) for one in texts], dtype="str"))
+        equal, names = pd.factorize(pd.Index([on_one_line(_text(one, name == "seed")) for one in texts], dtype="str"))
+        rows[name] = pd.Categorical.from_codes(np.append(equal, -1)[codes], names)
     for name in ("arm", "task", "metric", "value"):
         wrong = ~np.isfinite(rows[name]) if name == "value" else rows[name].isna()
         if wrong.any():
@@ -126,9 +128,10 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     return Frame(joined.astype(dict.fromkeys(NAMES, str)).reset_index(drop=True), items, tuple(notes))
 
 
-def _text(value: object) -> str:
-    """A number that pandas has made a float of because others are missing is written as it was."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def _text(value: object, is_number: bool) -> str:
+    """A number that a program has made a float of because others are missing is written as it was, also a seed in a text."""
+    whole = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return re.sub(r"(?<=\d)\.0+$", "", whole) if is_number else whole
 
 
 def _place(row: pd.Series) -> str:
@@ -159,12 +162,21 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
         raise InputError(
             f"{_place(first)} is {first['value']:g}, in a unit of {chosen[0]}: expected at most {1 / unit_size:g} or unit="
         )
-    largest = rows["value"].abs().groupby(rows["arm"], observed=True).max()
-    if chosen == ["percent", HIGHER] and rows["unit"].isna().any() and largest.min() <= 1:
+    if chosen[0] == "percent" and (run := _share(rows, chosen[1] == HIGHER)):
         raise InputError(
-            f"{metric} of {largest.idxmin()} is at most {largest.min():g} percent: expected percent of all, no shares"
+            f"{metric} of {run[0]} on {run[1]} looks like a share, and its unit is percent: expected one unit for all; "
+            "where scores are truly below 1 percent, give all of them as shares"
         )
     return rows.assign(value=values, error=pd.to_numeric(rows["error"]) * unit_size, unit=base, direction=chosen[1])
+
+
+def _share(rows: pd.DataFrame, is_score: bool) -> tuple[str, ...] | None:
+    """Arm, task and seed of a run of which no value is above 1, and which would be nearer to the other runs of its task if it
+    were a share; a task without a larger value has all runs in shares, if it `is_score` and no error."""
+    largest = rows.assign(value=rows["value"].abs()).groupby(["arm", "task", "seed"], observed=True)["value"].max()
+    others = largest.where(largest > 1).groupby("task", observed=True).transform("median").fillna(100.0 if is_score else 0.0)
+    is_share = (largest > 0) & (largest <= 1) & ((100 * largest - others).abs() < (largest - others).abs())
+    return is_share.idxmax() if is_share.any() else None
 
 
 def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFrame, Items | None, str]:
@@ -178,8 +190,9 @@ def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFram
     rows = pd.DataFrame({"value": means, "items": counts}).reset_index()
     rows = rows.assign(**{name: single[name].iloc[0] for name in ("task", "metric", "unit", "direction")})
     said = "" if len(common) == len(table) else f"{len(common):,} of {len(table):,} items, those that every run has"
+    said = said if len(common) else "no item that every run has, so that scores are over different items and do not pair"
     values = {(str(run[0]), str(run[1])): common[run].to_numpy() for run in common.columns}
-    return rows, Items(tuple(common.index), values) if len(common) else None, said or ""
+    return rows, Items(tuple(common.index), values) if len(common) else None, said
 
 
 def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
@@ -200,11 +213,11 @@ def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
 def runs(frame: Frame, study: str, started: int, independent: bool = False) -> tuple[list[Run], dict[str, Errors]]:
     """Runs of a study, and the errors of single items by their ids; of a frame with at most one score on each task."""
     made, designed, errors = [], designs(frame, independent), dict[str, Errors]()
-    for key, of in frame.rows.groupby(["arm", "task", "seed"], sort=False):
-        arm, task, seed = map(str, key)
+    of_runs = grouped(((row["arm"], row["task"], row["seed"]), row) for row in frame.rows.to_dict("records"))
+    for (arm, task, seed), of in of_runs.items():
         params, name = {"model.arm": arm}, f"{arm} on {task}{f', seed {seed}' if seed else ''}"
         run_id, content, values = f"{study}: {name}", hashlib.sha256(), dict[str, float]()
-        for row in of.to_dict("records"):
+        for row in of:
             if row["unit"] != SCORE:
                 values[metrics.of_others(row["metric"], row["unit"], Direction(row["direction"]))] = row["value"]
                 continue
@@ -236,6 +249,10 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     of_tasks, names = designs(frame, independent), {*frame.rows["metric"]}
     known = {task for task, metric in frame.items if metric in names}
     kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
+    seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
+    if (seeds > 0).sum(axis=1).max() < 2:
+        tasks, arms = seeds.shape
+        return [f"{counted(arms, 'arm')}, {counted(tasks, 'task')}: no task has two arms, so nothing is compared."]
     columns = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
     parts = [counted(frame.rows[name].nunique(), name) for name in columns]
     too_few = len(kinds.get(Design.TASKS, ())) < 3
@@ -244,9 +261,10 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
     lines += [KNOWN.covers[design] for design in kinds if design in KNOWN.covers and not (design is Design.TASKS and too_few)]
-    seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
     cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
     missing = [place for place, number, _ in cells if not number]
     lines += [f"Missing: {some_of(missing, NAMED)}; a mean over tasks compares those that both arms have."] if missing else []
     fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]
-    return lines + ([f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else [])
+    lines += [f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else []
+    few = Design.SEEDS in kinds and seeds.max(axis=None) < FEWEST_REPLICATES
+    return lines + ([f"Only {seeds.max(axis=None)} seeds; verdicts over seeds need {FEWEST_REPLICATES}."] if few else [])

@@ -16,9 +16,6 @@ class Judge(Pairs):
     """
 
     paths: tuple[Path, ...] = word("PATH", meaning="files and folders of results")
-    baseline: tuple[str, ...] = key(
-        (), "arm that the others are compared with; of several the first that there is (base)", whole=True
-    )
     metric: str | None = key(None, "the metric alone (all)")
     columns: tuple[str, ...] = key((), "what a table calls the columns, such as arm=model,seed=run")
     arm: str | None = key(None, "the arm, where files do not say it")

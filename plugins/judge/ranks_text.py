@@ -21,7 +21,7 @@ not corrected, and no verdict."""
 OF_TASKS = "Tasks count as a sample of other tasks: they are what repeats, and their scatter includes that of seeds and items."
 
 
-def ranks_section(comparison: Comparison, random_tasks: bool = False) -> Section:
+def ranks_section(comparison: Comparison, random_tasks: bool) -> Section:
     """A table for all tasks and one for each; without blocks where no two arms have the same score or metric of another tool.
 
     `random_tasks`: tasks are what repeats, in one table.

@@ -8,11 +8,11 @@ import pandas as pd
 
 from harness import extensions
 from harness.comparison.items import Errors
-from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line, refused_errors, unknown
 from harness.plugins.judge import frame
 from harness.plugins.judge.frame import Frame
-from harness.reports.reading.store import Folders, Packed, Reader
+from harness.plugins.shared.reader import MemoryReader
+from harness.reports.reading.store import Folders, Packed
 from harness.reports.reading.untrusted import limited_memory
 
 GROUP = "harness.results"
@@ -84,14 +84,14 @@ def asked_of(columns: Sequence[str], **said: str | None) -> Asked:
     return Asked(dict(text.partition("=")[::2] for text in columns), **said)
 
 
-class ResultsReader(Reader):
+class ResultsReader(MemoryReader):
     """A frame as a store: a study for each score, of the same arms; all other metrics are in the first of them."""
 
     def __init__(self, found: Frame, name: str, started: int = 0, independent: bool = False) -> None:
         scores, others = found.metrics(scores=True), found.metrics(scores=False)
         of_studies = [[score] for score in scores] or [[]]
         of_studies[0] += others
-        self._runs: dict[str, list[Run]] = {}
+        self._runs = {}
         errors, notes = dict[str, Errors](), dict[str, list[str]]()
         for names in of_studies:
             own = found.of(*names)
@@ -100,19 +100,6 @@ class ResultsReader(Reader):
             errors |= of_items
             notes[study] = frame.said(own, independent)
         self.output = Packed(errors=errors, notes=notes)
-
-    def studies(self) -> dict[str, str]:
-        return {study: study for study in self._runs}
-
-    def runs(self, study: str) -> list[Run]:
-        return self._runs[study]
-
-    def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
-        every = ((study, run) for study in studies for run in self._runs[study] if identity.items() <= run.tags.items())
-        return next(every, None)
-
-    def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
-        return []
 
 
 def _at(path: Path) -> ResultsReader | None:

@@ -75,7 +75,11 @@ def chosen(names: Sequence[str], asked: Asked, known: Mapping[str, str], where: 
         fitting = [name for name in names if re.fullmatch(NAMES[own], PREFIX.sub("", name.casefold())) and name not in taken]
         if len(fitting) > 1 or (not fitting and own in ("arm", "task", "value")):
             which = f"{' and '.join(fitting)} may each be" if fitting else "no column is known to be"
-            by_flag, wide = ("", "seed") if own == "value" else (f", {own}=TEXT, columns=path=.../{{{own}}}/...", own)
+            by_flag, wide = (
+                ("", "metric" if fitting else "seed")
+                if own == "value"
+                else (f", {own}=TEXT, columns=path=.../{{{own}}}/...", own)
+            )
             by_column = f"columns={wide}=A+B where each {wide} has a column of values"
             raise InputError(f"{which} the {own}: expected columns={own}=NAME{by_flag}, or {by_column}; {there}")
         result |= {own: fitting} if fitting else {}
@@ -94,23 +98,31 @@ def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked) -
     metric = metric or named
     parts = []
     for name in chosen[wide or "value"]:
-        columns = {own: table[names[0]] for own, names in chosen.items() if own != wide} | {"value": table[name]}
-        part = pyarrow.table({own: _typed(column, own in NUMBERS) for own, column in columns.items()})
+        columns = {own: names[0] for own, names in chosen.items() if own != wide} | {"value": name}
+        part = pyarrow.table({own: _typed(table, column, own in NUMBERS) for own, column in columns.items()})
         part = part.filter(compute.is_valid(part["value"])) if wide else part
         parts.append(part.to_pandas().assign(**({wide: PREFIX.sub("", name)} if wide else {})))
     rows: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return rows if "metric" in rows or metric is None else rows.assign(metric=metric)
 
 
-def _typed(column: pyarrow.ChunkedArray, is_number: bool) -> pyarrow.ChunkedArray:
+def _typed(table: pyarrow.Table, name: str, is_number: bool) -> pyarrow.ChunkedArray:
     """Numbers as float64, also those that are text with a decimal point, and true as 1; texts once each."""
+    column = table[name]
     if not (is_number and types.is_primitive(column.type)):
         column = compute.utf8_trim_whitespace(column.cast(pyarrow.string()))
         if not is_number:
             return column.dictionary_encode()
     if len(column) and str(column[0].as_py()).lower() in ("true", "false"):
         column = column.cast(pyarrow.bool_()).cast(pyarrow.int8())
-    return column.cast(pyarrow.float64())
+    try:
+        return column.cast(pyarrow.float64())
+    except pyarrow.ArrowInvalid as error:
+        text = re.search("'.*'", on_one_line(str(error))) or [str(error)]
+        raise InputError(
+            f"the column {on_one_line(name)} has {text[0]}, which is no number: expected digits, with a decimal point and "
+            "neither signs nor separators of thousands, such as 1200.5"
+        ) from error
 
 
 def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False) -> pd.DataFrame | None:

@@ -1,7 +1,11 @@
 """Tables with a row a value, or with columns of values: CSV (commas, semicolons, tabs or bars), JSON lines, a list in JSON,
 Parquet."""
 
+import codecs
+import contextlib
 import csv
+import io
+import itertools
 from pathlib import Path
 
 import msgspec
@@ -12,15 +16,18 @@ from pyarrow import json as arrow_json
 from pyarrow import parquet
 
 from harness import paths
+from harness.errors import InputError, on_one_line
 from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results.columns import NUMBERS, chosen, frame, stated
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
 
 BLOCK = 1 << 24
 """Bytes of the longest row."""
+FIRST = 1_000
+"""Rows of JSON lines by which their names and types are known: a row may lack some."""
 
 KINDS = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
-"""Type of a value in the first object of JSON -> type of its column; others are text."""
+"""Type of a value in the first object of JSON that has one -> type of its column; others are text."""
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
@@ -28,21 +35,26 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     ending = path.suffix.lower()
     if not path.is_file() or ending not in paths.TABLES:
         return None
-    content, known, first = paths.read(path, LARGEST_TABLES), stated(path, asked), dict[str, object]()
+    content, known = paths.read(path, LARGEST_TABLES).removeprefix(codecs.BOM_UTF8), stated(path, asked)
     if ending == ".json":
         if not content.lstrip().startswith(b"["):
             return None
         content = b"\n".join(map(msgspec.json.encode, paths.read_object(path, list)))
-    content = content.lstrip(b"\r\n")
+    if not (content := content.lstrip(b"\r\n")):
+        raise InputError(f"{on_one_line(str(path))!r} is empty: expected a table")
     data, head = pyarrow.BufferReader(content), content.partition(b"\n")[0]
     if ending == ".parquet":
         names = parquet.read_schema(data).names
     elif ending in (".csv", ".tsv"):
-        line = head.decode("utf-8-sig").rstrip("\r")
+        line = head.decode().rstrip("\r")
         delimiter = max(",;\t|", key=line.count)
         names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter))]
     else:
         first = msgspec.json.decode(head, type=dict[str, object])
+        for line in itertools.islice(io.BytesIO(content), 1, FIRST):
+            with contextlib.suppress(msgspec.DecodeError, RecursionError):  # Arrow says what is wrong there
+                row = msgspec.json.decode(line, type=dict[str, object])
+                first |= {name: value for name, value in row.items() if first.get(name) is None}
         names = [*first]
     of = chosen(names, asked, known, path)
     used = [name for parts in of.values() for name in parts]

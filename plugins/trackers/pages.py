@@ -205,7 +205,7 @@ SAID = ("model_name", "scale_name", "task.", "seed", "enhancements.", "model.")
 """Beginnings of parameters that the arm, task and seed say already."""
 
 
-def table_address(experiment: str, address: str = ADDRESS) -> str:
+def table_address(experiment: str, address: str) -> str:
     """Address of the study's table of runs."""
     return f"{address}/#/experiments/{experiment}/runs?{TRAINING}&viewStateShareKey={VIEW}"
 

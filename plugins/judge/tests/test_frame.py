@@ -1,6 +1,7 @@
 """Results of other tools as one frame: what is filled in, refused and paired, and the error rates of that."""
 
 import math
+import time
 
 import numpy as np
 import pandas as pd
@@ -67,9 +68,46 @@ def test_what_does_not_compare_is_one_line(rows, said):
     assert "\n" not in str(refused.value)
 
 
-def test_percent_beside_shares_is_refused():
-    with pytest.raises(InputError, match=r"accuracy of b is at most 0\.79 percent: expected percent of all, no shares"):
-        frame.checked(table(value=[70.0, 71, 72, 73, 0.75, 0.77, 0.76, 0.79]), unit="percent")
+@pytest.mark.parametrize("stated", [False, True])
+@pytest.mark.parametrize(
+    ("place", "columns"),
+    [
+        ("b on rte", {"value": [70.0, 71, 72, 73, 0.75, 0.77, 0.76, 0.79]}),
+        ("a on rte", {"value": [0.70, 71, 72, 73, 75, 77, 76, 79]}),
+        ("b on cola", {"value": [70.0, 71, 72, 73, 0.75, 0.77, 0.76, 0.79], "task": ["rte"] * 4 + ["cola"] * 4}),
+        ("b on rte", {"metric": "wer", "value": [11.0, 12, 13, 12, 12, 12, 13, 0.12]}),
+    ],
+    ids=["an arm", "a seed", "a task", "errors"],
+)
+def test_a_share_among_percent_is_refused(place, columns, stated):
+    rows = table(**columns, **({"unit": "percent"} if stated else {}))
+    with pytest.raises(InputError, match=rf"of {place} looks like a share, and its unit is percent: expected one unit"):
+        frame.checked(rows, unit="percent")
+
+
+def test_small_scores_and_errors_in_percent_are_no_shares():
+    frame.checked(table(metric="mcc", value=[0, 0, 1.2, 2, 3, 0.9, -0.5, 1.4]), unit="percent")
+    frame.checked(table(metric="wer", value=[0.9] * 4 + [5.0] * 4, task=["clean"] * 4 + ["other"] * 4), unit="percent")
+
+
+def test_seeds_that_a_program_wrote_as_numbers_with_a_point_are_the_same_seeds():
+    seeds = ["0.0", "1.0", "2.0", "3.0", "0", "1", "2", 3.0]
+    assert frame.said(frame.checked(table(seed=seeds)))[0] == "2 arms, 1 task, 4 seeds, paired by seed."
+    names = ["v1.0"] * 4 + ["v1"] * 4
+    assert {*frame.checked(table(arm=names)).rows["arm"]} == {"v1.0", "v1"}
+
+
+def test_names_that_are_one_when_they_are_shown_are_one():
+    rows = frame.checked(table(seed=range(8), arm=["a\nb", "a\\nb", 1, 1.0, "1", "c", "c", "c"])).rows
+    assert rows["arm"].tolist() == ["a\\nb"] * 2 + ["1"] * 3 + ["c"] * 3
+
+
+def test_many_runs_are_made_in_little_time():
+    rows = pd.concat([table(arm=f"arm{number}", seed=range(8)) for number in range(1_000)], ignore_index=True)
+    found = frame.checked(rows)
+    begun = time.process_time()
+    assert len(frame.runs(found, "study", 0)[0]) == 8_000
+    assert time.process_time() - begun < 3
 
 
 @pytest.mark.parametrize(
@@ -141,6 +179,13 @@ def test_items_that_an_arm_lacks_are_left_out_of_all_and_said():
     assert "rte: 80 of 100 items, those that every run has." in frame.said(found)
 
 
+def test_arms_without_an_item_in_common_do_not_pair():
+    rows = single({"a": np.tile([0.0, 1.0], 50), "b": np.ones(100)})
+    found = frame.checked(rows.assign(item=range(200)))
+    assert found.rows["value"].tolist() == [0.5, 1.0]
+    assert "rte: no item that every run has, so that scores are over different items and do not pair." in frame.said(found)
+
+
 def test_a_score_that_is_no_mean_of_its_items_keeps_its_own_value():
     stated = pd.DataFrame({"arm": ["a", "b"], "value": [0.1, 0.9], "task": "rte", "metric": "acc"})
     found = frame.checked(pd.concat([single({"a": np.ones(9), "b": np.ones(9)}), stated], ignore_index=True))
@@ -183,6 +228,18 @@ def test_what_is_missing_is_said():
         "Fewer seeds: b on cola (2 of 4), a on rte (3 of 4).",
     ]
     assert frame.said(frame.checked(pd.concat([table(), table(task="cola").iloc[:4]])))[1].startswith("Missing: b on cola;")
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (table().iloc[:4], "1 arm, 1 task: no task has two arms, so nothing is compared."),
+        (table(task=["rte"] * 4 + ["cola"] * 4), "2 arms, 2 tasks: no task has two arms, so nothing is compared."),
+        (table().iloc[[0, 1, 4, 5]], "Only 2 seeds; verdicts over seeds need 3."),
+    ],
+)
+def test_why_there_is_no_verdict_is_said(rows, line):
+    assert frame.said(frame.checked(rows))[-1] == line
 
 
 def tables(kind: str, rng: np.random.Generator) -> pd.DataFrame:

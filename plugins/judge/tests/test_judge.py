@@ -82,7 +82,7 @@ def test_several_scores_are_judged_one_by_one_and_costs_with_the_first(write, ca
         (["judge", "{}", "baseline=bse"], "unknown baseline 'bse'; did you mean 'base'?"),
         (["judge", "{}", "metric=f1"], "unknown metric 'f1'"),
         (["judge", "{}", "columns=arm"], "columns='arm': expected NAME=COLUMN"),
-        (["judge", "{}", "unit=percent"], "expected percent of all, no shares"),
+        (["judge", "{}", "unit=percent"], "looks like a share, and its unit is percent"),
         (["judge", "{}", "format=pdf"], "unknown format 'pdf'"),
         (["gate", "{}", "study=s", "max_drop=1%"], "gate needs study=NEW or RESULTS, not both"),
         (["gate", "{}", "baseline=base", "max_memory=5%"], "these results have no metric in bytes for the limit 5%"),

@@ -110,19 +110,26 @@ def test_flags_name_columns_of_values_and_what_paths_say(tmp_path, columns, flag
             {},
             "model and variant may each be the arm: expected columns=arm=NAME",
         ),
-        ("a.csv", "model,task,score,f1\na,t,1,1\n", {}, "score and f1 may each be the value.*are model, task, score, f1$"),
+        (
+            "a.csv",
+            "model,task,score,f1\na,t,1,1\n",
+            {},
+            r"score and f1 may each be the value.*columns=metric=A\+B.*are model, task, score, f1$",
+        ),
         ("a.csv", PAPER, {"task": "t"}, r"no column is known to be the value.*columns=seed=A\+B.*are model, s1, s2, note$"),
         ("a.csv", PAPER, {"columns": {"value": "s1"}}, "the task: expected columns=task=NAME, task=TEXT, columns=path="),
         ("a.csv", LONG, {"columns": {"arm": "Modell"}}, "columns=arm=Modell: expected NAME=COLUMN.*are Model, task"),
         ("a.csv", LONG, {"columns": {"arms": "Model"}}, "columns=arms=Model: expected NAME=COLUMN, NAME of arm, task"),
         ("a.csv", PAPER, {"columns": {"seed": "s1+s2", "value": "note"}}, r"COLUMN\+COLUMN of one NAME at most"),
         ("a.csv", LONG, {"columns": {"path": "{arm}/b.csv"}}, "ends otherwise than columns=path="),
-        ("a.csv", "model;task;score\na;t;0,5\n", {}, "'0,5' as a scalar of type double"),
-        ("a.csv", "model,task,score\na,t,84%\n", {}, "'84%' as a scalar"),
+        ("a.csv", "model;task;score\na;t;0,5\n", {}, "the column score has '0,5', which is no number: expected digits"),
+        ("a.csv", "model,task,score\na,t,84%\n", {}, "the column score has '84%', which is no number"),
+        ("a.csv", 'model,task,score\na,t,"1,200"\n', {}, "'1,200', which is no number.*separators of thousands"),
         ("a.csv", "model,task,score\na,t,0,5\n", {}, "Expected 3 columns, got 4"),
         ("a.csv", LONG.encode("utf-16"), {}, "can't decode byte"),
         ("a.csv", LONG.encode().replace(b"wide", b"\xff"), {}, "invalid UTF8"),
-        ("a.csv", "", {}, "no column is known to be the arm"),
+        ("a.csv", "\n\n", {}, "is empty: expected a table"),
+        ("a.json", "[]", {}, "is empty: expected a table"),
         ("a.jsonl", JSON[0] + '\n{"Model": "x", "score": 0.', {}, "JSON parse error"),
         (
             "a.jsonl",
@@ -140,6 +147,13 @@ def test_what_cannot_be_read_is_one_line(tmp_path, name, content, asked, said):
     with pytest.raises(InputError, match=said) as error:
         read(tmp_path, name, content, **asked)
     assert str(error.value).isprintable()
+
+
+def test_rows_of_json_lines_may_lack_a_column_and_begin_with_a_mark(tmp_path):
+    first, second = '{"Model": "base", "task": "RTE", "seed": null, "score": 1}', '{"Model": "wide", "task": "RTE", "item": 3}'
+    rows = read(tmp_path, "a.jsonl", f"\ufeff{first}\n{second[:-1]}, " + '"seed": 1, "score": 0.5}')
+    assert (rows["seed"][1], rows["item"][1], rows["value"]) == ("1", "3", [1.0, 0.5])
+    assert read(tmp_path, "a.json", f"\ufeff[{first}]")["value"] == [1.0]
 
 
 def test_lists_of_other_columns_are_passed_over_and_other_files_are_of_other_tools(tmp_path):
