@@ -33,10 +33,10 @@ def installs(checkout: Path, target: str) -> list[str]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_only_what_needs_the_test_extra_installs_it_and_once(checkout, target):
-    extra = "" if target in WITHOUT_TESTS else "[test]"
-    assert installs(checkout, target) == [f".{extra}"]
+    extra = ".[run]" if target in WITHOUT_TESTS else ".[test]"
+    assert installs(checkout, target) == [extra]
     (checkout / ".venv" / ".installed").touch()
-    assert installs(checkout, target) == ([f".{extra}"] if extra else [])
+    assert installs(checkout, target) == ([] if target in WITHOUT_TESTS else [extra])
     (checkout / ".venv" / ".installed-test").touch()
     assert installs(checkout, target) == []
 
