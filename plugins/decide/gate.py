@@ -388,7 +388,7 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
 
 def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
     """The same of results of any tool, of one file or folder or of two."""
-    asked, against = results.asked_of(options.columns, metric=options.metric), options.against
+    asked, against = results.asked_of(options), options.against
     new = results.rows_of(present(options.results), asked)
     if against:
         new["arm"] = PREFIX + new["arm"].astype(str)

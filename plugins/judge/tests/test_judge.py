@@ -128,6 +128,16 @@ def test_a_file_of_results_is_read_where_a_store_is(write, capsys):
     assert "big (+4.8 points) is **better**" in (path.parent / "out" / "report.md").read_text()
 
 
+def test_what_files_do_not_say_is_said_to_a_gate_and_a_plan(write, capsys):
+    rows = table({"base": 10.0, "slow": 12.0}, tasks=("t",)).rename(columns={"accuracy": "latency"}).drop(columns="task")
+    path = str(write(rows))
+    said = ["task=t", "unit=ms"]
+    assert main(["gate", path, "baseline=base", "max_slowdown=5%", *said]) == 1
+    assert "t     slow  latency" in capsys.readouterr().out
+    assert main(["power", f"pilot={path}", "task=t", "unit=percent", "direction=higher"]) == 0
+    assert "from 1 pair of arms" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("file", "before"), [("github.yml", "before/results.csv"), ("gitlab.yml", "before.csv")])
 def test_the_examples_for_pull_requests_comment_and_gate(file, before, write, tmp_path, monkeypatch):
     """What they call of this tool works; a worse arm ends the job, after its comment."""
