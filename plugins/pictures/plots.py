@@ -7,6 +7,7 @@ colour-blind readers can tell apart, and markers repeat with another period than
 import hashlib
 import io
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,9 +160,11 @@ def with_unit(title: str, unit: str) -> str:
 
 def svg(figure: Figure) -> bytes:
     """The picture with the values of its marks, without the date, so that equal numbers give equal bytes."""
-    lay_out(figure)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # whoever shows the picture has fonts of its own
+        lay_out(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     return with_values(lean(buffer.getvalue()), figure)
 
 
