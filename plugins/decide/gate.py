@@ -393,8 +393,9 @@ def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
     if against:
         new["arm"] = PREFIX + new["arm"].astype(str)
     found = results.checked([new, *([results.rows_of(Path(against), asked)] if against else [])], asked)
-    if len(scores := found.metrics(scores=True)) > 1:
-        raise InputError(f"these results have several scores: expected metric= with one of {some_of(scores, MOST_NAMES)}")
+    if len(found.studies()) > 1:
+        scores = some_of(found.metrics(scores=True), MOST_NAMES)
+        raise InputError(f"these results have several scores of a task: expected metric= with one of {scores}")
     name = f"{options.results} against {against}" if against else str(options.results)
     reader = ResultsReader(found, name)
     comparison = StudyRuns(reader, name, reader.runs(name)).compared([FIRST if against else options.baseline])

@@ -46,6 +46,8 @@ NAMES = ("arm", "task", "seed", "metric")
 SCORE = "score"
 BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns": ("ms", 1e-6)}
 """Unit -> the unit that reports have, and what one of it is there; all others are their own. Errors are no score."""
+SIZES = ("ms", "s", "bytes", "tokens/s", "samples/s")
+"""Base units of what cannot be below 0."""
 HIGHER, LOWER = "higher", "lower"
 ROUNDING = 1e-6
 """A score is the mean of its items where it differs from that by no more."""
@@ -77,6 +79,12 @@ class Frame:
     def metrics(self, scores: bool) -> list[str]:
         """The metrics that are scores, or all others, in the order of the files."""
         return [*self.rows.loc[(self.rows["unit"] == SCORE) == scores, "metric"].unique()]
+
+    def studies(self) -> list[list[str]]:
+        """The scores of each study: all in one, whose mean over tasks is of different scores, where no task has two."""
+        scores, names = self.rows[self.rows["unit"] == SCORE], self.metrics(scores=True)
+        one_each = scores.groupby("task")["metric"].nunique().max() == 1
+        return [names] if one_each or not names else [[name] for name in names]
 
     def of(self, *names: str) -> "Frame":
         """The rows of these metrics alone."""
@@ -157,6 +165,8 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
     is_share = base == SCORE
     base = "share" if is_share and chosen[1] == LOWER else base
     values = rows["value"] * unit_size
+    if base in SIZES and (values < 0).any():
+        raise InputError(f"{_place(rows[values < 0].iloc[0])} is below 0, in a unit of {chosen[0]}: expected 0 or more")
     if is_share and (values.abs() > 1 + ROUNDING).any():
         first = rows[values.abs() > 1 + ROUNDING].iloc[0]
         raise InputError(
@@ -261,6 +271,10 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
     lines += [KNOWN.covers[design] for design in kinds if design in KNOWN.covers and not (design is Design.TASKS and too_few)]
+    scores = frame.rows[frame.rows["unit"] == SCORE].drop_duplicates(["task", "metric"])
+    different = [f"{metric} on {task}" for task, metric in zip(scores["task"], scores["metric"], strict=True)]
+    several = scores["metric"].nunique() > 1
+    lines += [f"Scores differ by task, and a mean over tasks mixes them: {some_of(different, NAMED)}."] if several else []
     cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
     missing = [place for place, number, _ in cells if not number]
     lines += [f"Missing: {some_of(missing, NAMED)}; a mean over tasks compares those that both arms have."] if missing else []

@@ -87,12 +87,11 @@ def asked_of(options: Files, arm: str | None = None) -> Asked:
 
 
 class ResultsReader(MemoryReader):
-    """A frame as a store: a study for each score, of the same arms; all other metrics are in the first of them."""
+    """A frame as a store: a study for each score, or one where no task has two; other metrics are in the first of them."""
 
     def __init__(self, found: Frame, name: str, started: int = 0, independent: bool = False) -> None:
-        scores, others = found.metrics(scores=True), found.metrics(scores=False)
-        of_studies = [[score] for score in scores] or [[]]
-        of_studies[0] += others
+        of_studies = found.studies()
+        of_studies[0] += found.metrics(scores=False)
         self._runs = {}
         errors, notes = dict[str, Errors](), dict[str, list[str]]()
         for names in of_studies:

@@ -57,6 +57,7 @@ WRONG = [
     (table(metric="zest"), "neither the files nor its name say the unit of zest: expected unit="),
     (table(metric="zest", unit="1"), "the direction of zest: expected direction="),
     (table(metric="latency"), "the unit of latency"),
+    (table(metric="latency", unit="us", value=-1), "seed '0', metric 'latency' is below 0, in a unit of us: expected 0"),
 ]
 
 
