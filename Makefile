@@ -15,8 +15,8 @@ demo: $(BASE)  ## a sweep on the built-in data, and its report
 	@echo "The report:       multirun/reports/default/report.html (and report.md, summary.csv)"
 	@echo "Look at the runs: $(BIN)/python -m harness ui"
 
-published: $(BASE)  ## the encoder all-MiniLM-L6-v2, where the hub cannot be reached: model.init_from names it as on the hub
-	$(BIN)/python .ci/published
+published: $(BASE)  ## the encoder all-MiniLM-L6-v2, where the hub cannot be reached (ARGS=mpnet: all-mpnet-base-v2); model.init_from names it as on the hub
+	$(BIN)/python .ci/published $(ARGS)
 
 # A file is run by one process, which makes its fixtures once; in the given order, for the last files are the shortest.
 test: $(TESTS)  ## the suite, but for what is marked long or slow

@@ -101,6 +101,24 @@ def test_similarity_of_sentences_is_the_published_one(folder, shared_data, tmp_p
     assert metrics["eval/pearson_low"] < 0.8696 < metrics["eval/pearson_high"] < metrics["eval/pearson_low"] + 0.04
 
 
+@pytest.mark.slow
+def test_similarity_of_a_second_encoder_by_transformers_is_the_published_one(shared_data, tmp_path):
+    """all-mpnet-base-v2 (`make published ARGS=mpnet`), of a family that only transformers computes.
+
+    Documentation of sentence-transformers, EmbeddingSimilarityEvaluator on sts-dev: Pearson 0.8806, Spearman 0.8810.
+    """
+    name = "sentence-transformers/all-mpnet-base-v2"
+    if not (huggingface.PUBLISHED / name / huggingface.WEIGHTS).is_file():
+        pytest.skip("`make published ARGS=mpnet` fetches the weights")
+    given = [f"model.init_from={name}", "task=similarity", "measure=none", "data=local", f"data.root={shared_data}"]
+    assert main([*given, "report=false", f"output={tmp_path / 'out'}"]) == 0
+    (path,) = (tmp_path / "out").glob("*/*/result.json")
+    metrics = json.loads(path.read_text())["metrics"]
+    assert metrics["eval/examples"] == 1500
+    assert metrics["eval/pearson"] == pytest.approx(0.8806, abs=1e-4)
+    assert metrics["eval/spearman"] == pytest.approx(0.8810, abs=1.5e-4)
+
+
 @pytest.mark.parametrize("overrides", CHANGES.values(), ids=CHANGES)
 def test_changed_weights_are_near_the_published_ones(folder, compose, overrides):
     """Nearer than those of another seed: the cosine of the vectors of a text before and after."""
