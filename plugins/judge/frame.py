@@ -186,7 +186,7 @@ def _share(rows: pd.DataFrame, is_score: bool) -> tuple[str, ...] | None:
     largest = rows.assign(value=rows["value"].abs()).groupby(["arm", "task", "seed"], observed=True)["value"].max()
     others = largest.where(largest > 1).groupby("task", observed=True).transform("median").fillna(100.0 if is_score else 0.0)
     is_share = (largest > 0) & (largest <= 1) & ((100 * largest - others).abs() < (largest - others).abs())
-    return is_share.idxmax() if is_share.any() else None
+    return next(iter(is_share.index[is_share].tolist()), None)
 
 
 def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFrame, Items | None, str]:
@@ -280,5 +280,5 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     lines += [f"Missing: {some_of(missing, NAMED)}; a mean over tasks compares those that both arms have."] if missing else []
     fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]
     lines += [f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else []
-    few = Design.SEEDS in kinds and seeds.max(axis=None) < FEWEST_REPLICATES
-    return lines + ([f"Only {seeds.max(axis=None)} seeds; verdicts over seeds need {FEWEST_REPLICATES}."] if few else [])
+    few = Design.SEEDS in kinds and (most := int(seeds.to_numpy().max())) < FEWEST_REPLICATES
+    return lines + ([f"Only {most} seeds; verdicts over seeds need {FEWEST_REPLICATES}."] if few else [])
