@@ -49,6 +49,11 @@ BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns
 SIZES = ("ms", "s", "bytes", "tokens/s", "samples/s")
 """Base units of what cannot be below 0."""
 HIGHER, LOWER = "higher", "lower"
+SYNONYMS = {"%": "percent", "points": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
+SYNONYMS |= {"minimize": LOWER} | {name: name for name in (*BASE, *SIZES, HIGHER, LOWER)}
+"""Unit or direction as others write it, in lower case -> its name here."""
+RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
+"""Column of numbers -> the smallest and the largest, whose squares are numbers, too."""
 ROUNDING = 1e-6
 """A score is the mean of its items where it differs from that by no more."""
 NAMED = 5
@@ -114,6 +119,13 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
             raise InputError(
                 f"{_place(rows[wrong].iloc[0])}: its {name} is no {'finite number' if name == 'value' else 'text'}"
             )
+    for name, (low, high) in RANGES.items():
+        numbers = pd.to_numeric(rows[name], errors="coerce").astype(float)
+        if (wrong := rows[name].notna() & ~numbers.between(low, high)).any():
+            first = rows[wrong].iloc[0]
+            said = on_one_line(str(first[name]))
+            raise InputError(f"{_place(first)}: its column {name} has {said!r}; expected a number from {low:g} to {high:g}")
+        rows[name] = numbers
     rows["seed"] = rows["seed"].cat.add_categories([""]).fillna("") if rows["seed"].isna().any() else rows["seed"]
     if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
         raise InputError(
@@ -152,13 +164,13 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
     by_name = next((said for pattern, said in KNOWN.metrics.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
     chosen = []
     for key, asked, named in (("unit", unit, by_name[0]), ("direction", direction, by_name[1])):
-        stated = sorted(map(str, rows[key].dropna().unique()))
+        stated = sorted({SYNONYMS.get(text.casefold(), text) for text in map(str, rows[key].dropna().unique())})
         if len(stated) > 1:
             raise InputError(f"{metric} has the {key}s {some_of(stated, NAMED)}: expected one {key} for a metric")
         if not (one := (*stated, asked or named)[0]):
             choices = "share, percent, ms, bytes, 1, ..." if key == "unit" else f"{HIGHER} or {LOWER}"
             raise InputError(f"neither the files nor its name say the {key} of {metric}: expected {key}= ({choices})")
-        chosen.append(one)
+        chosen.append(SYNONYMS.get(one.casefold(), one))
     if chosen[1] not in (HIGHER, LOWER):
         raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {HIGHER} or {LOWER}")
     base, unit_size = BASE.get(chosen[0], (chosen[0], 1.0))
@@ -177,7 +189,7 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
             f"{metric} of {run[0]} on {run[1]} looks like a share, and its unit is percent: expected one unit for all; "
             "where scores are truly below 1 percent, give all of them as shares"
         )
-    return rows.assign(value=values, error=pd.to_numeric(rows["error"]) * unit_size, unit=base, direction=chosen[1])
+    return rows.assign(value=values, error=rows["error"] * unit_size, unit=base, direction=chosen[1])
 
 
 def _share(rows: pd.DataFrame, is_score: bool) -> tuple[str, ...] | None:
