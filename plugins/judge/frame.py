@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -198,7 +199,7 @@ def _share(rows: pd.DataFrame, is_score: bool) -> tuple[str, ...] | None:
     largest = rows.assign(value=rows["value"].abs()).groupby(["arm", "task", "seed"], observed=True)["value"].max()
     others = largest.where(largest > 1).groupby("task", observed=True).transform("median").fillna(100.0 if is_score else 0.0)
     is_share = (largest > 0) & (largest <= 1) & ((100 * largest - others).abs() < (largest - others).abs())
-    return next(iter(is_share.index[is_share].tolist()), None)
+    return cast(tuple[str, ...], is_share.idxmax()) if is_share.any() else None
 
 
 def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFrame, Items | None, str]:
@@ -271,7 +272,7 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     of_tasks, names = designs(frame, independent), {*frame.rows["metric"]}
     known = {task for task, metric in frame.items if metric in names}
     kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
-    seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
+    seeds: Any = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
     if (seeds > 0).sum(axis=1).max() < 2:
         tasks, arms = seeds.shape
         return [f"{counted(arms, 'arm')}, {counted(tasks, 'task')}: no task has two arms, so nothing is compared."]
