@@ -105,6 +105,8 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     """
     if rows.empty:
         raise InputError("these results have no rows: expected at least one")
+    if not rows.columns.is_unique:
+        raise InputError(f"these results have two columns {rows.columns[rows.columns.duplicated()][0]!r}: expected one")
     for name in ("arm", "task", "metric", "value"):
         if name not in rows or rows[name].isna().all():
             flag = "columns=value=COLUMN" if name == "value" else f"{name}=NAME"

@@ -77,4 +77,4 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     return frame(table, of, asked).assign(**{own: value for own, value in known.items() if own not in of})
 
 
-TABLE = Results("tables (CSV, JSON, Parquet)", read)
+TABLE = Results("tables (.csv, .tsv, .jsonl, .json, .parquet)", read)

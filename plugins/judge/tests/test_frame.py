@@ -46,6 +46,7 @@ WRONG = [
     (table().drop(columns="task"), "do not say the task"),
     (table(task=None), "do not say the task"),
     (table().iloc[:0], "no rows"),
+    (pd.concat([table(), table()[["arm"]]], axis=1), "two columns 'arm': expected one"),
     (table(seed=0), "arm 'a', task 'rte', seed '0', metric 'accuracy' stands in two rows"),
     (table(value=[math.nan] + [0.7] * 7), "seed '0', metric 'accuracy': its value is no finite number"),
     (table(value=["much"] + [0.7] * 7), "is no finite number"),
