@@ -11,38 +11,11 @@ from typing import Any
 from harness.paths import conf_directory
 from harness.terminal import wrapped
 
-GROUPS = {
-    "model": "what is compared, as its difference from BERT",
-    "scale": "dimensions, for any model",
-    "enhancement": "single changes stacked on any model: enhancement=[swiglu,windowed]",
-    "task": "what it is trained and scored on",
-    "data": "where a task's rows come from",
-    "corpus": "running text for pretraining",
-    "tokenizer": "how text becomes ids",
-    "pretrain": "what is learned from the corpus before the task, and for how long",
-    "recipe": "how pretraining trains: rate, batches, masks, initial values",
-    "finetune": "training budget",
-    "measure": "what is measured beside training",
-    "match": "variants resized to the cost of the baseline, beside those as published: match=none,params",
-    "search": "settings that are tuned for each arm, with equal trials: search=none,rate_and_batch",
-    "hardware": "device, arithmetic and threads",
-    "tracking": "where results are browsed",
-    "experiment": "named sweeps: +experiment=NAME",
-}
+PAGE: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+GROUPS = PAGE["groups"]
 
 HEAD = "harness: trains and measures variants of BERT-like encoders under equal conditions, and tracks every number in MLflow."
 CALL = "  python -m harness"
-
-EXAMPLES = {
-    "": "the default model on the built-in tasks",
-    " -m model=base,albert,windowed": "a sweep: every combination, three seeds each (seed=0: one)",
-    " 'enhancement=[swiglu,windowed]' task=sst2 data=local": "two changes stacked on the default model, on real data",
-    " -m model=base,albert pretrain=mlm pretrain.tokens=20e6": "pretrain each on the same text, fine-tune from there",
-    " describe model=albert scale=base": "how a variant differs from BERT",
-    " report --baseline base": "then read: every arm against one of them",
-    " ui": "and browse",
-}
-"""Words of a command -> what it does."""
 
 TAIL = (
     "Any key can be set: model.attention_window=32 finetune.learning_rate=1e-4 seed=7 study=NAME. `--cfg job` prints them all.",
@@ -59,7 +32,7 @@ def page(commands: dict[str, str]) -> str:
     marked = {f"   {'*' if name == 'run' else ' '} {name}": text for name, text in commands.items()}
     lines = [wrapped(HEAD), f"\n{CALL} [COMMAND] [-m] [-q] [group=choice ...] [key=value ...]\n"]
     lines += ["Commands (each has a --help)", *(wrapped(text, 21, name) for name, text in marked.items())]
-    lines += ["\nExamples", *(f"{CALL}{words}\n{wrapped(text, 8)}" for words, text in EXAMPLES.items())]
+    lines += ["\nExamples", *(f"{CALL}{words}\n{wrapped(text, 8)}" for words, text in PAGE["examples"].items())]
     choices = "Groups and choices (* is the default); --help GROUP lists the keys of a group, --help KEY explains one"
     lines += [f"\n{wrapped(choices)}"]
     for group, meaning in GROUPS.items():

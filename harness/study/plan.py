@@ -92,7 +92,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
         for run in _runs(config, cache, planned):
             weights = run.config.model.init_from or run.config.model.encoder
             read = run.inputs.weights_read and f"{weights}: {run.inputs.weights_read}"
-            shape = run.config.matched and _resizing(run.config).note(run.config)
+            shape = _resizing(run.config).note(run.config) if run.config.matched else None
             said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run))
             run.notes = [*filter(None, said), *run.notes]
             first = planned.setdefault(run.folder, run)

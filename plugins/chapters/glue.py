@@ -6,6 +6,9 @@ every task.
 
 import functools
 from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
 
 from harness import metrics
 from harness.comparison import paired
@@ -23,17 +26,7 @@ from harness.reports.writing import formats, section_text, tables
 from harness.reports.writing.formats import Chapter, bullets, escape, listed
 from harness.reports.writing.tables import Line, arm_columns, spread_and_change
 
-SCORES = {
-    "cola": ("matthews",),
-    "sst2": ("accuracy",),
-    "mrpc": ("accuracy", "f1"),
-    "qqp": ("accuracy", "f1"),
-    "stsb": ("pearson", "spearman"),
-    "mnli": ("accuracy", "accuracy_mismatched"),
-    "qnli": ("accuracy",),
-    "rte": ("accuracy",),
-    "wnli": ("accuracy",),
-}
+SCORES = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, ...]])
 """Task -> the scores that its number is the mean of."""
 
 WHERE_THERE = ("accuracy_mismatched",)

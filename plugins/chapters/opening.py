@@ -1,8 +1,10 @@
 """What the report opens with beside its table: a picture of all changes, and a curve along the number that is swept."""
 
 import math
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,7 +18,6 @@ from harness.comparison.verdicts import Verdict
 from harness.document import Block, Section
 from harness.plugins.chapters import along
 from harness.plugins.pictures import plots
-from harness.plugins.pictures.plots import COLOURS
 from harness.reports.chapters import Added
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats
@@ -28,17 +29,7 @@ CAPTIONS = {
     "changes.svg": "Changes against the baseline with 95 % intervals (90 % of what is shown to be the same). Filled: better or "
     "worse; hollow: not resolved or the same; grey: within the noise floor or one validation item"
 }
-HOLLOW = {"color": "0.35", "markerfacecolor": "white"}
-LOOKS: dict[Verdict, tuple[str, dict[str, Any]]] = {
-    Verdict.BETTER: ("better", {"marker": "^", "color": COLOURS[0]}),
-    Verdict.WORSE: ("worse", {"marker": "v", "color": COLOURS[1]}),
-    Verdict.DIRECTION_BETTER: ("measured once, no evidence", HOLLOW | {"marker": "^"}),
-    Verdict.DIRECTION_WORSE: ("measured once, no evidence", HOLLOW | {"marker": "v"}),
-    Verdict.SAME: ("same within the margin", HOLLOW | {"marker": "s"}),
-    Verdict.EQUAL: ("same within the margin", HOLLOW | {"marker": "s"}),
-    Verdict.NOT_RESOLVED: ("not resolved", HOLLOW | {"marker": "o"}),
-    Verdict.OPEN: ("no verdict", HOLLOW | {"marker": "x"}),
-}
+LOOKS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[Verdict, tuple[str, dict[str, Any]]])
 """Verdict -> what the legend says, and the look of the mark."""
 LEAST = {"score": 2.0, "share": 2.0, "nats": 0.05, "bits/byte": 0.05}
 """Unit -> half the width of its axis at least, so that small changes are shown as small; other units are drawn as ratios."""

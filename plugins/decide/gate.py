@@ -388,13 +388,14 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
 
 def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
     """The same of results of any tool, of one file or folder or of two."""
-    asked, against = results.asked_of(options.columns, metric=options.metric), options.against
+    asked, against = results.asked_of(options), options.against
     new = results.rows_of(present(options.results), asked)
     if against:
         new["arm"] = PREFIX + new["arm"].astype(str)
     found = results.checked([new, *([results.rows_of(Path(against), asked)] if against else [])], asked)
-    if len(scores := found.metrics(scores=True)) > 1:
-        raise InputError(f"these results have several scores: expected metric= with one of {some_of(scores, MOST_NAMES)}")
+    if len(found.studies()) > 1:
+        scores = some_of(found.metrics(scores=True), MOST_NAMES)
+        raise InputError(f"these results have several scores of a task: expected metric= with one of {scores}")
     name = f"{options.results} against {against}" if against else str(options.results)
     reader = ResultsReader(found, name)
     comparison = StudyRuns(reader, name, reader.runs(name)).compared([FIRST if against else options.baseline])

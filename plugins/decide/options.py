@@ -6,6 +6,7 @@ from pathlib import Path
 from harness.errors import InputError
 from harness.grammar import key, word
 from harness.models.ranges import Range
+from harness.plugins.judge.options import Files
 from harness.reports.options import NEWEST, STUDIES, Runs, Store
 
 LIMIT = Range(at_least=0, limit=float("inf"))
@@ -27,7 +28,7 @@ class Compare(Store):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate(Runs):
+class Gate(Files, Runs):
     """Tests that arms are not worse than they were.
 
     Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.
@@ -36,8 +37,6 @@ class Gate(Runs):
     results: Path | None = word("RESULTS", None, "file or folder of results of any tool, in place of a study")
     study: str | None = key(None, "study that is judged; without one, the ledger is shown")
     against: str | None = key(None, "study or results to judge against (itself, with baseline=)")
-    metric: str | None = key(None, "score in RESULTS that has several")
-    columns: tuple[str, ...] = key((), "what a table calls the columns, such as arm=model,seed=run")
     baseline: str | None = key(None, "arm to judge against (the same arm; in one study, base)")
     max_drop: str | None = key(None, "of the score: 0.5% of what it was, or 0.5points")
     max_slowdown: str | None = key(None, "of the latency, or of timing=, such as 5%")
@@ -77,7 +76,7 @@ class Pick(Runs):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Power(Runs):
+class Power(Files, Runs):
     """The smallest true difference of two scores that is shown in 80 % of studies, before anything is run.
 
     How seeds scatter is known from a pilot (study= or pilot=), or stated (sd=). Without them the items alone count.
@@ -93,8 +92,6 @@ class Power(Runs):
     )
     study: tuple[str, ...] = key((), "study of the store that is a pilot", whole=True)
     pilot: Path | None = key(None, "file or folder of results of any tool that is a pilot")
-    columns: tuple[str, ...] = key((), "what the pilot calls its columns, such as arm=model,seed=run")
-    metric: str | None = key(None, "score of the pilot (its first)")
     all_pairs: bool = key(False, "compares all pairs of arms")
     difference: str | None = key(None, "what is wanted, such as 1point: says what shows it")
 

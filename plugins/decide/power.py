@@ -81,7 +81,7 @@ def of_pilot(comparison: Comparison) -> Plan:
             variances += [found.replicates_error**2 * free] if found.error and found.of in (Design.SEEDS, Design.RUNS) else []
             per_item += [found.items**2 / row.item] if row.item and found.items else []
     if not variances and not per_item:
-        raise InputError(f"{comparison.study!r} has no two arms with scores of two seeds or of the same items: expected some")
+        raise InputError(f"{comparison.study!r} has no two arms with the same two seeds, or the same items")
     return Plan(
         len(comparison.labels),
         len(tables),
@@ -103,7 +103,7 @@ def planned(options: Power) -> Plan:
         with runs.reader.guarded():
             plan = of_pilot(runs.compared([FIRST], options.along))
     elif options.pilot:
-        asked = results.asked_of(options.columns, metric=options.metric)
+        asked = results.asked_of(options)
         reader = ResultsReader(results.checked([results.rows_of(options.pilot, asked)], asked), options.pilot.name)
         study = next(iter(reader.studies()))
         plan = of_pilot(StudyRuns(reader, study, reader.runs(study)).compared([FIRST]))

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import matplotlib as mpl
+import msgspec
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -59,13 +60,7 @@ LISTED = 5
 NOTHING = "-"
 """Where a piece has no label."""
 
-ROWS = {
-    "piece": ("Input", "#F1EFEA", ""),
-    "label": ("Label", "white", ""),
-    "id": ("Token embeddings", "#F7F1C9", "E "),
-    "segment": ("Segment embeddings", "#D3EBD3", "+ E "),
-    "position": ("Position embeddings", "#E4E4E4", "+ E "),
-}
+ROWS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, str, str]])
 """Rows of the picture from the top down: name, colour, and what a box begins with, as in figure 2 of arXiv:1810.04805."""
 
 ACROSS, STEP, ROW, LEFT = 24, 0.72, 0.42, 1.85

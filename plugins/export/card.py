@@ -18,19 +18,7 @@ from harness.errors import InputError, on_one_line
 from harness.tracking import run_log
 from harness.tracking.run_log import Record, Result
 
-PIPELINES = {
-    "tokens": ("token-classification", "AutoModelForTokenClassification"),
-    "spans": ("question-answering", "AutoModelForQuestionAnswering"),
-    "multiple_choice": ("multiple-choice", "AutoModelForMultipleChoice"),
-    "retrieval": ("sentence-similarity", "AutoModel"),
-}
-"""Kind of task -> the hub's name of it and the class of transformers; all others classify texts, or score them."""
-COSTS = (
-    *("model/params_total", "model/flops_forward", "model/bytes_forward", "inference/latency_ms_p50"),
-    *("inference/peak_memory_bytes", "finetune/flops", "finetune/duration_s", "finetune/peak_memory_bytes"),
-    *("pretrain/flops", "pretrain/duration_s"),
-)
-RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "seconds", "tokens", "steps", "weight_decay", "seed")
+DATA = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 def text(run: Path, licence: str) -> str:
@@ -47,7 +35,7 @@ def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, st
     tags = {key: on_one_line(value) for key, value in tags.items()}
     arm, task, trained = tags.get("arm", "-"), config["task"], "finetune" if "eval/score" in measured else "pretrain"
     is_finetuned = trained == "finetune"
-    pipeline, loader = PIPELINES.get(task["kind"], ("text-classification", "AutoModelForSequenceClassification"))
+    pipeline, loader = DATA["pipelines"].get(task["kind"], ("text-classification", "AutoModelForSequenceClassification"))
     pipeline, loader = (pipeline, loader) if is_finetuned else ("fill-mask", "AutoModel")
     data = on_one_line(task["name"] if is_finetuned else config["corpus"]["name"])
     scores = {name: measured[f"eval/{name}"] for name in metrics.SCORE_TITLES if f"eval/{name}" in measured and name != "score"}
@@ -69,10 +57,10 @@ def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, st
         *(f"- {metrics.get(name).title}: {measured[name]:.4f} {metrics.get(name).unit}" for name in losses),
     ]
     settings = config[trained] | ({"seed": config["seed"]} if is_finetuned else {})
-    recipe = [f"- {key}: {on_one_line(str(settings[key]))}" for key in RECIPE if settings.get(key) is not None]
+    recipe = [f"- {key}: {on_one_line(str(settings[key]))}" for key in DATA["recipe"] if settings.get(key) is not None]
     costs = [
         f"| {metrics.get(name).title} | {measured[name]:,.6g} | {metrics.get(name).unit} |"
-        for name in COSTS
+        for name in DATA["costs"]
         if name in measured
     ]
     return "\n".join(

@@ -1,6 +1,9 @@
 """The report's main tables as a LaTeX document, for a paper: booktabs, in landscape, with every column within the page."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
 
 from harness.document import Document, Section, Table, unmarked
 from harness.reports.render import Format
@@ -12,12 +15,7 @@ LONGEST = 24
 """Digits of a column at most: a longer line of a cell is broken, a longer word anywhere."""
 EM = 0.58
 """Width of a digit in the font's em, and a little more."""
-SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_"}
-SPECIAL |= {"^": r"\textasciicircum{}", "~": r"$\sim$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
-SPECIAL |= {'"': "''", "`": r"\textasciigrave{}", "−": "$-$", "–": "--", "±": r"$\pm$", "×": r"$\times$", "≈": r"$\approx$"}
-SPECIAL |= {"≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\rightarrow$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "\u00a0": "~"}
-SPECIAL |= {"†": r"$\dagger$", "‡": r"$\ddagger$", "∞": r"$\infty$", "…": r"\ldots{}"}
-SPECIAL |= {"▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$", "△": r"$\vartriangle$", "▽": r"$\triangledown$"}
+SPECIAL = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, str])
 ACCENTED = "àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ"
 """Letters that LaTeX has in its own fonts; other ones are written as U+4E2D."""
 DOCUMENT = r"""% Tables of a study, by `python -m reports --format latex`. Another document that has them needs these packages.

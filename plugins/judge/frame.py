@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -46,7 +47,14 @@ NAMES = ("arm", "task", "seed", "metric")
 SCORE = "score"
 BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns": ("ms", 1e-6)}
 """Unit -> the unit that reports have, and what one of it is there; all others are their own. Errors are no score."""
+SIZES = ("ms", "s", "bytes", "tokens/s", "samples/s")
+"""Base units of what cannot be below 0."""
 HIGHER, LOWER = "higher", "lower"
+SYNONYMS = {"%": "percent", "points": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
+SYNONYMS |= {"minimize": LOWER} | {name: name for name in (*BASE, *SIZES, HIGHER, LOWER)}
+"""Unit or direction as others write it, in lower case -> its name here."""
+RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
+"""Column of numbers -> the smallest and the largest, whose squares are numbers, too."""
 ROUNDING = 1e-6
 """A score is the mean of its items where it differs from that by no more."""
 NAMED = 5
@@ -78,6 +86,12 @@ class Frame:
         """The metrics that are scores, or all others, in the order of the files."""
         return [*self.rows.loc[(self.rows["unit"] == SCORE) == scores, "metric"].unique()]
 
+    def studies(self) -> list[list[str]]:
+        """The scores of each study: all in one, whose mean over tasks is of different scores, where no task has two."""
+        scores, names = self.rows[self.rows["unit"] == SCORE], self.metrics(scores=True)
+        one_each = scores.groupby("task")["metric"].nunique().max() == 1
+        return [names] if one_each or not names else [[name] for name in names]
+
     def of(self, *names: str) -> "Frame":
         """The rows of these metrics alone."""
         return Frame(self.rows[self.rows["metric"].isin(names)], self.items, self.notes)
@@ -91,6 +105,8 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     """
     if rows.empty:
         raise InputError("these results have no rows: expected at least one")
+    if not rows.columns.is_unique:
+        raise InputError(f"these results have two columns {rows.columns[rows.columns.duplicated()][0]!r}: expected one")
     for name in ("arm", "task", "metric", "value"):
         if name not in rows or rows[name].isna().all():
             flag = "columns=value=COLUMN" if name == "value" else f"{name}=NAME"
@@ -106,6 +122,13 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
             raise InputError(
                 f"{_place(rows[wrong].iloc[0])}: its {name} is no {'finite number' if name == 'value' else 'text'}"
             )
+    for name, (low, high) in RANGES.items():
+        numbers = pd.to_numeric(rows[name], errors="coerce").astype(float)
+        if (wrong := rows[name].notna() & ~numbers.between(low, high)).any():
+            first = rows[wrong].iloc[0]
+            said = on_one_line(str(first[name]))
+            raise InputError(f"{_place(first)}: its column {name} has {said!r}; expected a number from {low:g} to {high:g}")
+        rows[name] = numbers
     rows["seed"] = rows["seed"].cat.add_categories([""]).fillna("") if rows["seed"].isna().any() else rows["seed"]
     if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
         raise InputError(
@@ -144,19 +167,21 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
     by_name = next((said for pattern, said in KNOWN.metrics.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
     chosen = []
     for key, asked, named in (("unit", unit, by_name[0]), ("direction", direction, by_name[1])):
-        stated = sorted(map(str, rows[key].dropna().unique()))
+        stated = sorted({SYNONYMS.get(text.casefold(), text) for text in map(str, rows[key].dropna().unique())})
         if len(stated) > 1:
             raise InputError(f"{metric} has the {key}s {some_of(stated, NAMED)}: expected one {key} for a metric")
         if not (one := (*stated, asked or named)[0]):
             choices = "share, percent, ms, bytes, 1, ..." if key == "unit" else f"{HIGHER} or {LOWER}"
             raise InputError(f"neither the files nor its name say the {key} of {metric}: expected {key}= ({choices})")
-        chosen.append(one)
+        chosen.append(SYNONYMS.get(one.casefold(), one))
     if chosen[1] not in (HIGHER, LOWER):
         raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {HIGHER} or {LOWER}")
     base, unit_size = BASE.get(chosen[0], (chosen[0], 1.0))
     is_share = base == SCORE
     base = "share" if is_share and chosen[1] == LOWER else base
     values = rows["value"] * unit_size
+    if base in SIZES and (values < 0).any():
+        raise InputError(f"{_place(rows[values < 0].iloc[0])} is below 0, in a unit of {chosen[0]}: expected 0 or more")
     if is_share and (values.abs() > 1 + ROUNDING).any():
         first = rows[values.abs() > 1 + ROUNDING].iloc[0]
         raise InputError(
@@ -167,7 +192,7 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
             f"{metric} of {run[0]} on {run[1]} looks like a share, and its unit is percent: expected one unit for all; "
             "where scores are truly below 1 percent, give all of them as shares"
         )
-    return rows.assign(value=values, error=pd.to_numeric(rows["error"]) * unit_size, unit=base, direction=chosen[1])
+    return rows.assign(value=values, error=rows["error"] * unit_size, unit=base, direction=chosen[1])
 
 
 def _share(rows: pd.DataFrame, is_score: bool) -> tuple[str, ...] | None:
@@ -176,7 +201,7 @@ def _share(rows: pd.DataFrame, is_score: bool) -> tuple[str, ...] | None:
     largest = rows.assign(value=rows["value"].abs()).groupby(["arm", "task", "seed"], observed=True)["value"].max()
     others = largest.where(largest > 1).groupby("task", observed=True).transform("median").fillna(100.0 if is_score else 0.0)
     is_share = (largest > 0) & (largest <= 1) & ((100 * largest - others).abs() < (largest - others).abs())
-    return is_share.idxmax() if is_share.any() else None
+    return cast(tuple[str, ...], is_share.idxmax()) if is_share.any() else None
 
 
 def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFrame, Items | None, str]:
@@ -249,7 +274,7 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     of_tasks, names = designs(frame, independent), {*frame.rows["metric"]}
     known = {task for task, metric in frame.items if metric in names}
     kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
-    seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
+    seeds: Any = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
     if (seeds > 0).sum(axis=1).max() < 2:
         tasks, arms = seeds.shape
         return [f"{counted(arms, 'arm')}, {counted(tasks, 'task')}: no task has two arms, so nothing is compared."]
@@ -261,10 +286,14 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
     lines += [KNOWN.covers[design] for design in kinds if design in KNOWN.covers and not (design is Design.TASKS and too_few)]
+    scores = frame.rows[frame.rows["unit"] == SCORE].drop_duplicates(["task", "metric"])
+    different = [f"{metric} on {task}" for task, metric in zip(scores["task"], scores["metric"], strict=True)]
+    several = scores["metric"].nunique() > 1
+    lines += [f"Scores differ by task, and a mean over tasks mixes them: {some_of(different, NAMED)}."] if several else []
     cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
     missing = [place for place, number, _ in cells if not number]
     lines += [f"Missing: {some_of(missing, NAMED)}; a mean over tasks compares those that both arms have."] if missing else []
     fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]
     lines += [f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else []
-    few = Design.SEEDS in kinds and seeds.max(axis=None) < FEWEST_REPLICATES
-    return lines + ([f"Only {seeds.max(axis=None)} seeds; verdicts over seeds need {FEWEST_REPLICATES}."] if few else [])
+    few = Design.SEEDS in kinds and (most := int(seeds.to_numpy().max())) < FEWEST_REPLICATES
+    return lines + ([f"Only {most} seeds; verdicts over seeds need {FEWEST_REPLICATES}."] if few else [])

@@ -131,8 +131,7 @@ def own_store(paths: Sequence[Path]) -> Reader | None:
 def main(options: Judge) -> int:
     """0, and the tables on stdout; InputError for what cannot be read or compared."""
     render.formats(options.format)
-    said = {name: getattr(options, name) for name in ("arm", "task", "seed", "metric", "unit", "direction")}
-    asked = results.asked_of(options.columns, **said)
+    asked = results.asked_of(options, options.arm)
     if (reader := own_store(options.paths)) is None:
         found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
         name = " + ".join(path.resolve().name for path in options.paths)

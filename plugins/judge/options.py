@@ -8,7 +8,19 @@ from harness.reports.options import Pairs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge(Pairs):
+class Files:
+    """What files of results do not say."""
+
+    metric: str | None = key(None, "the metric alone, of results that have several")
+    columns: tuple[str, ...] = key((), "what a table calls the columns, such as arm=model,seed=run")
+    task: str | None = key(None, "the task, where files do not say it")
+    seed: str | None = key(None, "the seed, where files do not say it")
+    unit: str | None = key(None, "of metrics whose files do not say it: share, percent, ms, bytes, 1, ...")
+    direction: str | None = key(None, "of metrics whose files do not say it", choices=("higher", "lower"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge(Files, Pairs):
     """Compares the arms in results of any tool.
 
     Files and folders are read by what wrote them: tables (CSV, JSON lines, Parquet), lm-evaluation-harness, MTEB, Trainer and
@@ -16,13 +28,7 @@ class Judge(Pairs):
     """
 
     paths: tuple[Path, ...] = word("PATH", meaning="files and folders of results")
-    metric: str | None = key(None, "the metric alone (all)")
-    columns: tuple[str, ...] = key((), "what a table calls the columns, such as arm=model,seed=run")
     arm: str | None = key(None, "the arm, where files do not say it")
-    task: str | None = key(None, "the task, where files do not say it")
-    seed: str | None = key(None, "the seed, where files do not say it")
-    unit: str | None = key(None, "of metrics whose files do not say it: share, percent, ms, bytes, 1, ...")
-    direction: str | None = key(None, "of metrics whose files do not say it", choices=("higher", "lower"))
     unpaired: bool = key(False, "equal seeds of two arms are no pairs")
     to: Path | None = key(None, "folder for the report (none is written)")
     format: str = key("md,html,csv", "what to write there, of md, html, csv, latex, parquet, png, comment")

@@ -89,6 +89,7 @@ class Ranking:
         # a pair has twice the variance over the items that an arm has
         away = drawn(values, math.sqrt(fmean(squares) / 2) if squares else 0.0, self.design is not Design.RUNS)
         sign, least = -1 if metric.direction is Direction.LOWER else 1, ROUNDING * np.abs(means).max()
+        is_known &= bool(np.ptp(means) <= least or (np.abs(away) > least).any())  # without scatter nothing says how sure it is
         true = sign * (means + away)
         tops = true >= true.max(axis=1, keepdims=True) - least
         best, half = np.mean(tops / tops.sum(axis=1, keepdims=True), axis=0), np.quantile(np.abs(away), CONFIDENCE, axis=0)

@@ -1,7 +1,7 @@
 """Results of other tools: files and folders that readers, found by entry points, turn into one frame, read like a store."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +11,7 @@ from harness.comparison.items import Errors
 from harness.errors import InputError, on_one_line, refused_errors, unknown
 from harness.plugins.judge import frame
 from harness.plugins.judge.frame import Frame
+from harness.plugins.judge.options import Files
 from harness.plugins.shared.reader import MemoryReader
 from harness.reports.reading.store import Folders, Packed
 from harness.reports.reading.untrusted import limited_memory
@@ -77,20 +78,20 @@ def checked(parts: Iterable[pd.DataFrame], asked: Asked) -> Frame:
     return found.of(asked.metric)
 
 
-def asked_of(columns: Sequence[str], **said: str | None) -> Asked:
-    """What options say; `columns` are written NAME=COLUMN."""
-    if wrong := [text for text in columns if not all(text.partition("="))]:
+def asked_of(options: Files, arm: str | None = None) -> Asked:
+    """What options say; InputError for columns that are not written NAME=COLUMN."""
+    if wrong := [text for text in options.columns if not all(text.partition("="))]:
         raise InputError(f"columns={wrong[0]!r}: expected NAME=COLUMN, such as arm=model")
-    return Asked(dict(text.partition("=")[::2] for text in columns), **said)
+    said = {one.name: getattr(options, one.name) for one in fields(Files)}
+    return Asked(**said | {"columns": dict(text.partition("=")[::2] for text in options.columns), "arm": arm})
 
 
 class ResultsReader(MemoryReader):
-    """A frame as a store: a study for each score, of the same arms; all other metrics are in the first of them."""
+    """A frame as a store: a study for each score, or one where no task has two; other metrics are in the first of them."""
 
     def __init__(self, found: Frame, name: str, started: int = 0, independent: bool = False) -> None:
-        scores, others = found.metrics(scores=True), found.metrics(scores=False)
-        of_studies = [[score] for score in scores] or [[]]
-        of_studies[0] += others
+        of_studies = found.studies()
+        of_studies[0] += found.metrics(scores=False)
         self._runs = {}
         errors, notes = dict[str, Errors](), dict[str, list[str]]()
         for names in of_studies:

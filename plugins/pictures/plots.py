@@ -7,9 +7,11 @@ colour-blind readers can tell apart, and markers repeat with another period than
 import hashlib
 import io
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
@@ -51,17 +53,7 @@ def short_names(labels: Iterable[str]) -> dict[str, str]:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
-STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "reports",
-    "svg.fonttype": "none",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-}
-STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
-STYLE |= {"axes.titley": 1.0}  # no ticks are above a panel: matplotlib need not measure them to place its title
-STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib's own; every text looks up all that are listed
+STYLE = Path(__file__).with_suffix(".mplstyle")
 COUNTS = {"": "count", "k": "thousands", "M": "millions", "G": "billions", "T": "trillions"}
 """Letter of a power of ten -> its name on an axis of parameters."""
 TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
@@ -159,9 +151,11 @@ def with_unit(title: str, unit: str) -> str:
 
 def svg(figure: Figure) -> bytes:
     """The picture with the values of its marks, without the date, so that equal numbers give equal bytes."""
-    lay_out(figure)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # whoever shows the picture has fonts of its own
+        lay_out(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     return with_values(lean(buffer.getvalue()), figure)
 
 
@@ -359,7 +353,7 @@ def smooth(values: np.ndarray) -> np.ndarray:
 
 def draw(make: Callable[..., Figure | None], *arguments: object) -> Picture | None:
     """The picture that `make` gives, as SVG in the report's style, whose logarithmic axes say so; None without data."""
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(fname=STYLE):
         figure = make(*arguments)
         for axis in (axis for axes in (figure.axes if figure else ()) for axis in (axes.xaxis, axes.yaxis)):
             if axis.get_scale() == "log" and (text := axis.get_label_text()):

@@ -18,7 +18,7 @@ def png_files(report: Report) -> Files:
     for name, picture in report.files.items():
         if isinstance(picture, Picture):
             buffer = io.BytesIO()
-            with mpl.rc_context(STYLE):
+            with mpl.rc_context(fname=STYLE):
                 picture.figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
             files[f"{name.removesuffix('.svg')}.png"] = buffer.getvalue()
     if not files:

@@ -12,23 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pyarrow
 from pyarrow import compute, types
 
 from harness.errors import InputError, on_one_line, some_of
-from harness.plugins.judge.frame import COLUMNS
 from harness.plugins.judge.results import Asked
 from harness.terminal import counted
 
-NAMES = dict(zip(COLUMNS, COLUMNS, strict=True)) | {
-    "arm": "arm|model|system|variant",
-    "task": "task|dataset",
-    "seed": "seed|run|fold",
-    "value": "value|score|accuracy|acc|f1|mcc|matthews|pearson|spearman|ndcg@10|perplexity|loss|latency",
-    "item": "item|id|example",
-    "error": "error|stderr",
-}
+NAMES = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, str])
 """Column of a frame -> names by which a column of a file is known to be it."""
 
 GENERIC = ("value", "score")

@@ -51,9 +51,9 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
         names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter))]
     else:
         first = msgspec.json.decode(head, type=dict[str, object])
-        for line in itertools.islice(io.BytesIO(content), 1, FIRST):
+        for text in itertools.islice(io.BytesIO(content), 1, FIRST):
             with contextlib.suppress(msgspec.DecodeError, RecursionError):  # Arrow says what is wrong there
-                row = msgspec.json.decode(line, type=dict[str, object])
+                row = msgspec.json.decode(text, type=dict[str, object])
                 first |= {name: value for name, value in row.items() if first.get(name) is None}
         names = [*first]
     of = chosen(names, asked, known, path)
@@ -77,4 +77,4 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     return frame(table, of, asked).assign(**{own: value for own, value in known.items() if own not in of})
 
 
-TABLE = Results("tables (CSV, JSON, Parquet)", read)
+TABLE = Results("tables (.csv, .tsv, .jsonl, .json, .parquet)", read)

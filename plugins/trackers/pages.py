@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness import metrics, tags
 from harness.comparison import arms
 from harness.config import schema
@@ -17,12 +19,9 @@ from harness.terminal import counted, scaled
 
 MOST_PARAMETERS = 40
 
-ALWAYS = (
-    *("model_name", "scale_name", "enhancements.", "task.name", "task.max_length", "seed", "corpus.name"),
-    *("pretrain.objective", "pretrain.phases", "pretrain.seed", "pretrain.tokens", "pretrain.learning_rate"),
-    *("finetune.learning_rate", "finetune.batch_size", "finetune.epochs", "hardware.dtype", "hardware.device"),
-)
-"""Keys, or groups that end in a dot, that say what a run is, in the order of the page."""
+NAMES = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, ...]])
+ALWAYS, MAIN = NAMES["always"], NAMES["main"]
+"""Keys, or groups that end in a dot, that say what a run is, in the order of the page; and the metrics that come first."""
 
 NEVER = (*arms.NAMES, "facts.", "task.", "tokenizer.trained_on", *arms.NEUTRAL_KEYS, *arms.PATH_KEYS)
 """Keys that name the run, are in its tags, or follow from the name of the task; those of ALWAYS are shown all the same."""
@@ -39,13 +38,6 @@ LOSS = "pretrain/masked_loss"
 
 BY_TASK = "by_task"
 """Section of MLflow's charts with a score for each task."""
-
-MAIN = (
-    *("eval/score", LOSS, "model/params_total", "model/flops_forward", "inference/latency_ms_p50"),
-    *("inference/tokens_per_s", "train_step/tokens_per_s", "inference/peak_memory_bytes"),
-    *("finetune/duration_s", "finetune/peak_memory_bytes", "pretrain/duration_s", "pretrain/peak_memory_bytes"),
-)
-"""Score, size, speed, memory: the metrics that come first, in the description of a run and in the table of a study."""
 
 
 def parameters(record: Mapping[str, Any]) -> dict[str, str]:

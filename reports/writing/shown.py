@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from harness.comparison.verdicts import Verdict
+
 
 class Said(msgspec.Struct):
     """What some metrics are."""
@@ -24,6 +26,7 @@ class Shown(msgspec.Struct):
     own: list[str]
     detail: list[str]
     said: list[Said]
+    marks: dict[Verdict, str]
 
 
 SHOWN = msgspec.yaml.decode(Path(__file__).with_name("shown.yaml").read_bytes(), type=Shown)

@@ -19,17 +19,7 @@ from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES, escape
 from harness.reports.writing.shown import SHOWN
 
-MARKS = {
-    Verdict.BETTER: "▲ better",
-    Verdict.WORSE: "▼ worse",
-    Verdict.DIRECTION_BETTER: "△ better?",
-    Verdict.DIRECTION_WORSE: "▽ worse?",
-    Verdict.EQUAL: "=",
-    Verdict.SAME: "≈ same",
-    Verdict.NOT_RESOLVED: "~ not resolved",
-    Verdict.OPEN: DASH,
-}
-
+MARKS = SHOWN.marks
 
 LEAST_SHARE = 0.1
 """A percentage of less is not shown: 3 points are 40,000 % of a correlation near 0."""

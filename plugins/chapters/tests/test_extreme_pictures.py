@@ -126,7 +126,7 @@ def check(figure: Figure) -> None:
 
 @pytest.mark.parametrize("metric", [TOTAL, LATENCY])
 def test_scores_against_cost(comparison: Comparison, metric: str):
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         figure = drawn(pictures.score_against(comparison, metric))
     check(figure)
     factor, _ = plots.axis_unit(
@@ -142,7 +142,7 @@ def test_scores_against_cost(comparison: Comparison, metric: str):
 
 
 def test_changes(comparison: Comparison):
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         figure = opening.change_picture(comparison)
         if figure is None:
             assert comparison.labels == ["base"]
@@ -158,7 +158,7 @@ def test_changes(comparison: Comparison):
 
 
 def test_parameter_bars(comparison: Comparison):
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         check(drawn(components.parameter_bars(comparison, components.groups(comparison))))
 
 
@@ -167,7 +167,7 @@ def test_one_panel_of_long_names(make_run):
     parts = [values(1e6 * (1 + index), 0.5) for index in range(3)]
     counted = [{name: value for name, value in known.items() if name.startswith(TOTAL[:12])} for known in parts]
     comparison = compare("s", [make_run(name, 0, known) for name, known in zip(names, counted, strict=True)], names[0])
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         check(drawn(opening.change_picture(comparison)))
         check(drawn(components.parameter_bars(comparison, components.groups(comparison))))
 
@@ -184,7 +184,7 @@ def test_effects(make_run, changes: int):
             values = {SCORE: score + 0.001 * seed * len(arm), "eval/examples": 1000.0}
             runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
     comparison = compare("s", runs)
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         figure = effects.forest([factorial.design(section) for section in comparison.selected_tasks])
         check(drawn(figure))
     of_first = [line.get_xdata()[0] for axes in figure.axes for line in axes.lines if names[0] in line.get_label()]

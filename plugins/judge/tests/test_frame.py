@@ -46,6 +46,7 @@ WRONG = [
     (table().drop(columns="task"), "do not say the task"),
     (table(task=None), "do not say the task"),
     (table().iloc[:0], "no rows"),
+    (pd.concat([table(), table()[["arm"]]], axis=1), "two columns 'arm': expected one"),
     (table(seed=0), "arm 'a', task 'rte', seed '0', metric 'accuracy' stands in two rows"),
     (table(value=[math.nan] + [0.7] * 7), "seed '0', metric 'accuracy': its value is no finite number"),
     (table(value=["much"] + [0.7] * 7), "is no finite number"),
@@ -57,6 +58,11 @@ WRONG = [
     (table(metric="zest"), "neither the files nor its name say the unit of zest: expected unit="),
     (table(metric="zest", unit="1"), "the direction of zest: expected direction="),
     (table(metric="latency"), "the unit of latency"),
+    (table(items=0), "seed '0', metric 'accuracy': its column items has '0'; expected a number from 1"),
+    (table(error=-0.1), "its column error has '-0.1'; expected a number from 0"),
+    (table(error="small"), "its column error has 'small'; expected a number"),
+    (table(metric="loss", value=1e308), "its column value has '1e+308'; expected a number from -1e+100 to 1e+100"),
+    (table(metric="latency", unit="us", value=-1), "seed '0', metric 'latency' is below 0, in a unit of us: expected 0"),
 ]
 
 
@@ -115,6 +121,8 @@ def test_many_runs_are_made_in_little_time():
     [
         ("eval_accuracy", "percent", 71.0, ("score", "higher", 0.71)),
         ("acc,none", None, 0.71, ("score", "higher", 0.71)),
+        ("acc", "%", 71.0, ("score", "higher", 0.71)),
+        ("runtime", "Seconds", 71.0, ("s", "lower", 71.0)),
         ("ndcg_at_10", None, 0.4, ("score", "higher", 0.4)),
         ("matthews_correlation", None, -0.2, ("score", "higher", -0.2)),
         ("perplexity", None, 12.0, ("1", "lower", 12.0)),

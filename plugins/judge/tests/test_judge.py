@@ -128,6 +128,26 @@ def test_a_file_of_results_is_read_where_a_store_is(write, capsys):
     assert "big (+4.8 points) is **better**" in (path.parent / "out" / "report.md").read_text()
 
 
+def test_tasks_with_a_score_each_have_a_mean_that_is_said_to_mix_them(write, capsys):
+    rows = table({"base": 0.7, "big": 0.75}, tasks=("rte", "cola")).rename(columns={"accuracy": "value"})
+    path = write(rows.assign(metric=rows["task"].map({"rte": "accuracy", "cola": "mcc"})))
+    assert main(["judge", str(path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Scores differ by task, and a mean over tasks mixes them: accuracy on rte, mcc on cola." in printed
+    assert "Score, mean of 2 tasks, against base: big" in printed
+    assert main(["gate", str(path), "baseline=base", "max_drop=1points"]) == 0
+
+
+def test_what_files_do_not_say_is_said_to_a_gate_and_a_plan(write, capsys):
+    rows = table({"base": 10.0, "slow": 12.0}, tasks=("t",)).rename(columns={"accuracy": "latency"}).drop(columns="task")
+    path = str(write(rows))
+    said = ["task=t", "unit=ms"]
+    assert main(["gate", path, "baseline=base", "max_slowdown=5%", *said]) == 1
+    assert "t     slow  latency" in capsys.readouterr().out
+    assert main(["power", f"pilot={path}", "task=t", "unit=percent", "direction=higher"]) == 0
+    assert "from 1 pair of arms" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("file", "before"), [("github.yml", "before/results.csv"), ("gitlab.yml", "before.csv")])
 def test_the_examples_for_pull_requests_comment_and_gate(file, before, write, tmp_path, monkeypatch):
     """What they call of this tool works; a worse arm ends the job, after its comment."""

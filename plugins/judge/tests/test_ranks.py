@@ -1,5 +1,6 @@
 """All pairs of arms: changes as those against a baseline, letters, intervals of ranks, probabilities of being best."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -51,6 +52,12 @@ def test_places_say_the_rank_its_interval_and_the_letters(scored):
     assert first.best > second.best > 0.1
     assert first.mean == pytest.approx(0.8205)
     assert first.interval[0] < 0.82 < 0.821 < first.interval[1]
+
+
+def test_scores_without_scatter_have_no_probability_of_being_best(scored):
+    runs = [run for arm, level in {"base": 0.6, "a": 0.7}.items() for run in scored(arm, {"rte": [level] * 3})]
+    (ranking,) = rankings(compare("s", [replace(run, metrics={SCORE: run.metrics[SCORE]}) for run in runs]))
+    assert [(place.label, place.best, place.interval) for place in ranking.places] == [("a", None, None), ("base", None, None)]
 
 
 @pytest.mark.parametrize("apart", [[], [("a", "d")], [("a", "c"), ("a", "d"), ("b", "d")], [("b", "c")], "all"])

@@ -38,6 +38,13 @@ def test_picture_is_drawn_and_laid_out_once(study, monkeypatch):
     assert len(calls) == 2
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_name_in_letters_that_no_font_has_is_drawn_without_a_warning():
+    figure = Figure()
+    figure.subplots().set_title("\N{ROCKET}")
+    assert plots.svg(figure)
+
+
 def test_every_arm_has_a_style_of_its_own():
     labels = [f"v{index}" for index in range(25)]
     styles = plots.arm_styles(labels).values()

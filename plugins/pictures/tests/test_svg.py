@@ -18,7 +18,7 @@ DRAWN = ("path", "use", "text", "clipPath")
 
 @pytest.fixture
 def full() -> bytes:
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         figure = Figure(figsize=(5, 3), layout="constrained")
         axes = figure.subplots(1, 2)
         axes[0].plot(np.linspace(0, 1, 50), np.linspace(0, 1, 50) ** 2, "s--", label='<b> & "c" 1.23456')
@@ -62,7 +62,7 @@ def test_what_is_referred_to_is_still_there(full):
 
 def said(figure: Figure) -> list[tuple[float, float, str]]:
     """Centre and words of the shapes above marks."""
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         root = ElementTree.fromstring(plots.svg(figure))
     rects = [rect for rect in root.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
     return [(float(rect.get("x")) + 6, float(rect.get("y")) + 6, rect.find(f"{SVG}title").text) for rect in rects]
