@@ -1,7 +1,6 @@
 """Results of other tools as one frame: what is filled in, refused and paired, and the error rates of that."""
 
 import math
-import time
 
 import numpy as np
 import pandas as pd
@@ -106,14 +105,6 @@ def test_seeds_that_a_program_wrote_as_numbers_with_a_point_are_the_same_seeds()
 def test_names_that_are_one_when_they_are_shown_are_one():
     rows = frame.checked(table(seed=range(8), arm=["a\nb", "a\\nb", 1, 1.0, "1", "c", "c", "c"])).rows
     assert rows["arm"].tolist() == ["a\\nb"] * 2 + ["1"] * 3 + ["c"] * 3
-
-
-def test_many_runs_are_made_in_little_time():
-    rows = pd.concat([table(arm=f"arm{number}", seed=range(8)) for number in range(1_000)], ignore_index=True)
-    found = frame.checked(rows)
-    begun = time.process_time()
-    assert len(frame.runs(found, "study", 0)[0]) == 8_000
-    assert time.process_time() - begun < 3
 
 
 @pytest.mark.parametrize(

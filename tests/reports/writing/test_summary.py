@@ -63,5 +63,5 @@ def test_unknown_format_lists_the_formats(tracking, capsys, text):
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "unknown format" in err
-    assert "choices for `format`: csv, html, latex, md, parquet, png" in err
+    assert "choices for `format`: comment, csv, html, latex, md, parquet, png" in err
     assert not Path("multirun", "reports").exists()
