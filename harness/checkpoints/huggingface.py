@@ -152,7 +152,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
 def _is_foreign(config_json: dict[str, Any]) -> bool:
     """Whether no family of ours is that of this config.json, and the library, which may have it, is there."""
     kind = config_json.get("model_type")
-    is_ours = kind in FAMILIES and remote_code.KEY not in config_json
+    is_ours = isinstance(kind, str) and kind in FAMILIES and remote_code.KEY not in config_json
     return isinstance(kind, str) and not is_ours and find_spec(foreign.TRANSFORMERS) is not None
 
 

@@ -27,7 +27,7 @@ class Judge(Files, Pairs):
     others. A table has a row a value, with columns such as arm, task, seed, metric, value and item.
     """
 
-    paths: tuple[Path, ...] = word("PATH", meaning="files and folders of results")
+    paths: tuple[Path, ...] = word("PATH...", meaning="files and folders of results")
     arm: str | None = key(None, "the arm, where files do not say it")
     unpaired: bool = key(False, "equal seeds of two arms are no pairs")
     to: Path | None = key(None, "folder for the report (none is written)")

@@ -110,7 +110,7 @@ def test_unknown_study_is_one_line(tracking):
 
 
 def test_importing_reports_is_cheap(run_python):
-    code = "import sys, reports; print({'pandas', 'numpy', 'scipy', 'mlflow', 'harness'} & set(sys.modules))"
+    code = "import sys, reports; print({'pandas', 'numpy', 'scipy', 'mlflow', 'torch', 'hydra'} & set(sys.modules))"
     assert run_python("-c", code).stdout == "set()\n"
 
 

@@ -50,7 +50,7 @@ def test_seeds_evaluated_at_other_steps_are_averaged_one_by_one(points):
 
 def panels_of(study: Study) -> list:
     """The panels of masked_loss.svg."""
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         return pretraining_pictures.masked_loss(study).axes
 
 

@@ -209,7 +209,7 @@ def test_seeds_are_replicates(make_run, study_of):
 
 
 def test_picture_has_a_panel_a_quantity(study):
-    with mpl.rc_context(plots.STYLE):
+    with mpl.rc_context(fname=plots.STYLE):
         figure = scaling.picture(study.comparison.labels, scaling.groups(study)[0])
     latency, memory = figure.axes
     assert (latency.get_xscale(), latency.get_yscale(), latency.get_ylabel()) == ("log", "log", "latency p50 (ms)")

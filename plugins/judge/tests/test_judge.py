@@ -77,7 +77,7 @@ def test_several_scores_are_judged_one_by_one_and_costs_with_the_first(write, ca
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["judge"], "PATH is missing: expected files and folders of results"),
+        (["judge"], "PATH... is missing: expected files and folders of results"),
         (["judge", "absent.csv"], "'absent.csv' does not exist: expected a file or folder of results"),
         (["judge", "{}", "baseline=bse"], "unknown baseline 'bse'; did you mean 'base'?"),
         (["judge", "{}", "metric=f1"], "unknown metric 'f1'"),
