@@ -229,7 +229,8 @@ def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
     for task, of in frame.rows.groupby("task", sort=False):
         shared = of.groupby("seed")["arm"].nunique().max() > 1
         if shared and of.groupby("arm")["seed"].nunique().max() == 1:
-            found[str(task)] = Design.ITEMS if of["items"].notna().all() else Design.TASKS
+            items = of.loc[of["unit"] == SCORE, "items"]  # only a score has an error over its items
+            found[str(task)] = Design.ITEMS if len(items) and items.notna().all() else Design.TASKS
         else:
             found[str(task)] = Design.RUNS if independent or not shared else Design.SEEDS
     return found

@@ -68,10 +68,10 @@ def _lines(comparison: Comparison) -> Iterator[Line]:
     every = overall.of_tasks(comparison)
     places = {section.task: Overall(comparison, (section,)) for section in every.sections}
     places |= {f"mean of {len(places)} tasks": every} if len(places) > 1 else {}
-    names = {HEADLINE: score_title(every.sections[0])} | {
-        name: metrics.get(name).title for name in results_of(comparison.runs)[len(RESULTS) :]
-    }
-    for (place, over), (name, title) in product(places.items(), names.items()):
+    names = [HEADLINE, *results_of(comparison.runs)[len(RESULTS) :]]
+    for (place, over), name in product(places.items(), names):
+        scores = {score_title(section) for section in over.sections}
+        title = metrics.get(name).title if name != HEADLINE else scores.pop() if len(scores) == 1 else "score"
         unit, direction = metrics.get(name).unit.replace("score", "share"), metrics.get(name).direction.value
         for label in over.labels:
             if spread := over.spread(label, name):

@@ -170,6 +170,14 @@ def test_one_run_of_each_arm_is_compared_by_its_items():
     assert change.interval == pytest.approx((change.absolute - half, change.absolute + half), rel=0.01)
 
 
+def test_items_count_for_the_score_beside_a_time_that_has_none():
+    scores = single({"a": np.repeat([0.0, 1.0], 50), "b": np.ones(100)})
+    times = pd.DataFrame({"arm": ["a", "b"], "task": "rte", "metric": "latency", "unit": "ms", "value": [1.0, 2.0]})
+    both = frame.checked(pd.concat([scores, times], ignore_index=True))
+    assert frame.designs(both) == {"rte": Design.ITEMS}
+    assert frame.designs(both.of("latency")) == {"rte": Design.TASKS}
+
+
 def test_items_that_an_arm_lacks_are_left_out_of_all_and_said():
     rows = single({"a": np.r_[np.zeros(50), np.ones(50)], "b": np.ones(80)})
     found = frame.checked(rows)

@@ -163,6 +163,14 @@ def test_the_examples_for_pull_requests_comment_and_gate(file, before, write, tm
         assert "### results.csv" in (tmp_path / "out" / "comment.md").read_text()
 
 
+def test_a_row_of_the_table_has_the_score_of_its_task():
+    rows = table({"base": 0.7, "big": 0.75}, tasks=("rte", "cola")).rename(columns={"accuracy": "value"})
+    rows["metric"] = np.where(rows["task"] == "rte", "accuracy", "mcc")
+    found = reports.judge(rows).table
+    of_task = {task: {*of["metric"]} for task, of in found.groupby("task")}
+    assert of_task == {"rte": {"accuracy"}, "cola": {"Matthews correlation"}, "mean of 2 tasks": {"score"}}
+
+
 def test_a_data_frame_is_judged():
     rows = table({"base": 0.7, "big": 0.75}).rename(columns={"accuracy": "value"})
     verdicts = reports.judge(rows, baseline="base", metric="accuracy")
