@@ -17,6 +17,7 @@ from harness.reports.__main__ import main
 SD, ITEMS, TASKS, TESTS = 0.015, 300, 3, 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seeds", "items"), [(5, EVER), (10, ITEMS), (EVER, ITEMS)])
 def test_the_smallest_difference_is_shown_in_four_of_five_simulated_studies(seeds: int, items: int):
     """By the tests of a table of five arms, the first of Holm's: the mean over tasks scatters less than each of them."""
@@ -113,6 +114,7 @@ def test_wrong_input_is_one_line(words: list[str], said: str, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_nothing_of_training_is_imported(run_python):
     code = "import sys; from harness.reports.__main__ import main; main(['power', '--items', '277'])"
     found = run_python("-c", f"{code}; print({{'torch', 'mlflow', 'hydra', 'matplotlib'}} & {{*sys.modules}})")

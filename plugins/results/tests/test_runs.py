@@ -41,6 +41,7 @@ def test_the_last_evaluation_of_a_trainer_counts_from_its_results_or_its_last_ch
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_database", [False, True])
 def test_an_experiment_of_mlflow_has_the_last_step_of_finished_runs(is_database, tmp_path, store_template, capsys):
     store = FIXTURES / "mlflow"
@@ -64,6 +65,7 @@ def test_an_experiment_of_mlflow_has_the_last_step_of_finished_runs(is_database,
         rows(MLFLOW, Path(store), columns=columns | {"experiment": "glue"})
 
 
+@pytest.mark.long
 def test_a_log_of_wandb_has_config_and_last_summary_of_finished_runs(capsys):
     asked = {"columns": {"task": "config.data.task"}}
     expected = {
