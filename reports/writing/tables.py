@@ -151,16 +151,7 @@ def columns(section: Section) -> list[str]:
     others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]
     others += results_of(section.runs)[len(RESULTS) :]
     adapted = SHOWN.adaptation if {*ADAPTING} & {*arms.varying(run.facts for run in section.runs)} else []
-    return present(
-        section,
-        (
-            *(name for name in SHOWN.task if name not in hidden),
-            *adapted,
-            HEADLINE,
-            *others,
-            *results_of(section.runs)[len(RESULTS) :],
-        ),
-    )
+    return present(section, (*(name for name in SHOWN.task if name not in hidden), *adapted, HEADLINE, *others))
 
 
 def by_the_wall(section: Section) -> list[str]:

@@ -12,6 +12,7 @@ import yaml
 from harness import __main__ as harness_main
 from harness import reports
 from harness.reports.__main__ import main
+from harness.reports.writing import tables
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -161,6 +162,13 @@ def test_the_examples_for_pull_requests_comment_and_gate(file, before, write, tm
         write(table({"base": 0.7 - worse, "unused": 0.7}))
         assert [harness_main.main(words) for words in calls] == [0, code]
         assert "### results.csv" in (tmp_path / "out" / "comment.md").read_text()
+
+
+def test_a_metric_is_one_column_of_the_table_of_a_task():
+    rows = table({"base": 0.7, "big": 0.75}).rename(columns={"accuracy": "value"}).assign(metric="accuracy", unit="share")
+    times = rows.assign(metric="latency", unit="ms")
+    (comparison,) = reports.judge(pd.concat([rows, times])).comparisons
+    assert tables.columns(comparison.sections[0]) == ["eval/score", "results/latency (ms, lower)"]
 
 
 def test_a_row_of_the_table_has_the_score_of_its_task():
