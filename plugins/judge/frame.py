@@ -50,13 +50,15 @@ BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns
 SIZES = ("ms", "s", "bytes", "tokens/s", "samples/s")
 """Base units of what cannot be below 0."""
 HIGHER, LOWER = "higher", "lower"
-SYNONYMS = {"%": "percent", "points": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
+SYNONYMS = {"%": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
 SYNONYMS |= {"minimize": LOWER} | {name: name for name in (*BASE, *SIZES, HIGHER, LOWER)}
 """Unit or direction as others write it, in lower case -> its name here."""
 RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
 """Column of numbers -> the smallest and the largest, whose squares are numbers, too."""
 ROUNDING = 1e-6
-"""A score is the mean of its items where it differs from that by no more."""
+"""Share above 1 that is one of floating point."""
+WRITTEN = 5.1e-5
+"""A score is the mean of its items where it differs from that by no more: tools write four digits."""
 NAMED = 5
 """Names of one list in a line."""
 
@@ -209,7 +211,7 @@ def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFram
     table = single.pivot(index="item", columns=["arm", "seed"], values="value")
     own, common = table.mean(), table.dropna()
     both = stated.set_index(["arm", "seed"])["value"].reindex(own.index)
-    if (both - own).abs().max() > ROUNDING:
+    if (both - own).abs().max() > WRITTEN:
         return stated.iloc[:0], None, f"{single['metric'].iloc[0]} is no mean of the {len(table):,} items, which are left aside"
     means, counts = (common.mean(), len(common)) if len(common) else (own, table.count())
     rows = pd.DataFrame({"value": means, "items": counts}).reset_index()
@@ -221,14 +223,14 @@ def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFram
 
 
 def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
-    """Task -> what repeats there: seeds that arms share, else runs of each, else items, else tasks.
+    """Task -> what repeats there: of one run of each arm items, else tasks; else seeds that arms share, else runs of each.
 
     `independent`: equal seeds are no pairs.
     """
     found = {}
     for task, of in frame.rows.groupby("task", sort=False):
         shared = of.groupby("seed")["arm"].nunique().max() > 1
-        if shared and of.groupby("arm")["seed"].nunique().max() == 1:
+        if of.groupby("arm")["seed"].nunique().max() == 1:
             items = of.loc[of["unit"] == SCORE, "items"]  # only a score has an error over its items
             found[str(task)] = Design.ITEMS if len(items) and items.notna().all() else Design.TASKS
         else:
@@ -256,7 +258,8 @@ def runs(frame: Frame, study: str, started: int, independent: bool = False) -> t
             if (count := _items(row["value"], row["items"], row["error"])) is not None:
                 values[EXAMPLES] = count
         run_tags = {tags.STUDY: study, tags.STATUS: "finished", tags.ARM: arm, tags.MODEL: arm, tags.SCALE: "", tags.TASK: task}
-        run_tags |= {tags.SEED: seed, tags.CONDITIONS: "", tags.LIFTED: "[]", tags.DESIGN: designed[task]}
+        alone = designed[task] in (Design.ITEMS, Design.TASKS)  # of one run of each arm the seeds need not agree
+        run_tags |= {tags.SEED: "" if alone else seed, tags.CONDITIONS: "", tags.LIFTED: "[]", tags.DESIGN: designed[task]}
         content.update(repr([*params.items(), *values.items()]).encode())
         run_tags[tags.FINGERPRINT] = content.hexdigest()[:HASH_DIGITS]
         made.append(Run(run_id, name, started, run_tags, params, values))

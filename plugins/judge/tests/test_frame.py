@@ -170,6 +170,27 @@ def test_one_run_of_each_arm_is_compared_by_its_items():
     assert change.interval == pytest.approx((change.absolute - half, change.absolute + half), rel=0.01)
 
 
+def test_one_run_of_each_arm_pairs_by_items_whatever_its_seed():
+    rng = np.random.default_rng(0)
+    before, after = (rng.random(300) < 0.5).astype(float), np.ones(300)
+    rows = single({"a": before, "b": after})
+    rows["seed"] = rows["arm"].map({"a": "1", "b": "2"})
+    change = change_of(compared(rows))
+    assert (change.pairs_are, change.n, change.verdict) == ("items", 300, Verdict.BETTER)
+
+
+def test_a_score_that_is_written_with_four_digits_is_the_mean_of_its_items():
+    stated = pd.DataFrame({"arm": ["a", "b"], "value": [0.3333, 0.6667], "task": "rte", "metric": "acc"})
+    items = single({"a": np.array([1.0, 0, 0]), "b": np.array([1.0, 1, 0])})
+    found = frame.checked(pd.concat([items, stated], ignore_index=True))
+    assert (found.rows["value"].tolist(), found.notes) == ([1 / 3, 2 / 3], ())
+
+
+def test_points_of_another_scale_are_no_percent():
+    rows = table(metric="judged", unit="points", direction="higher", value=[7.1, 7.3, 7.2, 7.0, 8.1, 8.2, 8.0, 8.3])
+    assert {*frame.checked(rows).rows["unit"]} == {"points"}
+
+
 def test_items_count_for_the_score_beside_a_time_that_has_none():
     scores = single({"a": np.repeat([0.0, 1.0], 50), "b": np.ones(100)})
     times = pd.DataFrame({"arm": ["a", "b"], "task": "rte", "metric": "latency", "unit": "ms", "value": [1.0, 2.0]})
