@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.section import HEADLINE, RESULTS, results_of
 from harness.document import first_screen, in_terminal
-from harness.errors import unknown
+from harness.errors import InputError, unknown
 from harness.plugins.judge import frame, results
-from harness.plugins.judge.options import Judge
+from harness.plugins.judge.options import Files, Judge
 from harness.plugins.judge.ranks_text import ranks_section
 from harness.plugins.judge.results import ResultsReader
 from harness.reports import render, report
@@ -114,25 +114,32 @@ SQLITE = b"SQLite format 3\0"
 """How a database of SQLite begins."""
 
 
-def own_store(paths: Sequence[Path]) -> Reader | None:
-    """A reader of a single path that is an archive or a tracking store of this tool; None for any other."""
-    path, *others = paths
+def own_store(path: Path) -> Reader | None:
+    """A reader of an archive or a tracking store of this tool; None for any other path."""
     kinds = [extensions.load(point, Folders) for name, point in extensions.declared(GROUP).items() if name != "results"]
-    if others or (reader := next(filter(None, (kind.read(path) for kind in kinds)), None)):
-        return None if others else reader
-    with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
-        if file is None or file.read(len(SQLITE)) != SQLITE:
-            return None
-    reader = SqliteReader(path)
-    newest = reader.newest([*reader.studies().values()], {})
-    return reader if newest and tags.ARM in newest[1].tags else None
+    if reader := next(filter(None, (kind.read(path) for kind in kinds)), None):
+        return reader
+    begins = b""
+    with contextlib.suppress(OSError):  # what reads the results says so
+        if path.is_file():
+            with path.open("rb") as file:
+                begins = file.read(len(SQLITE))
+    if begins != SQLITE:
+        return None
+    store = SqliteReader(path)
+    newest = store.newest([*store.studies().values()], {})
+    return store if newest and tags.LIFTED in newest[1].tags else None
 
 
 def main(options: Judge) -> int:
     """0, and the tables on stdout; InputError for what cannot be read or compared."""
     render.formats(options.format)
     asked = results.asked_of(options, options.arm)
-    if (reader := own_store(options.paths)) is None:
+    reader = own_store(options.paths[0]) if len(options.paths) == 1 else None
+    typed = [name for name in ("arm", "unpaired", *(one.name for one in fields(Files))) if getattr(options, name)]
+    if reader and typed:
+        raise InputError(f"{typed[0]} has no effect on a store of this tool: expected it with results of other tools")
+    if reader is None:
         found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
         name = " + ".join(path.resolve().name for path in options.paths)
         newest = max(int(path.stat().st_mtime * 1000) for path in options.paths)

@@ -164,6 +164,15 @@ def test_the_examples_for_pull_requests_comment_and_gate(file, before, write, tm
         assert "### results.csv" in (tmp_path / "out" / "comment.md").read_text()
 
 
+def test_an_archive_of_this_tool_is_judged_by_what_it_states(capsys):
+    path = str(ROOT / "reports" / "examples" / "objectives")
+    assert main(["judge", path, "baseline=base+mlm"]) == 0
+    assert "against base+mlm" in " ".join(capsys.readouterr().out.split())
+    for option in ("--unpaired", "metric=accuracy", "columns=arm=model"):
+        assert main(["judge", path, option]) == 2
+        assert "has no effect on a store of this tool" in capsys.readouterr().err
+
+
 def test_a_metric_is_one_column_of_the_table_of_a_task():
     rows = table({"base": 0.7, "big": 0.75}).rename(columns={"accuracy": "value"}).assign(metric="accuracy", unit="share")
     times = rows.assign(metric="latency", unit="ms")
