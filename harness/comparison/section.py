@@ -206,7 +206,7 @@ class Section:
 
     @cached_method
     def errors_before(self, row: Row, replicate: Replicate) -> Errors | None:
-        """Of a row that others are compared with: read once for all of them."""
+        """Errors of a row that others are compared with: read once for all of them."""
         return self.errors(row.by_replicate[replicate])
 
     def beats_constant(self, row: Row, name: str) -> bool | None:

@@ -42,7 +42,7 @@ class Plan:
     all_pairs: bool = False
     sd: float | None = None
     per_item: float | None = None
-    source: str = "unknown; whatever seeds scatter comes on top"
+    source: str = "unknown: the figures are for the items alone"
 
     @property
     def tests(self) -> int:
@@ -77,7 +77,7 @@ def of_pilot(comparison: Comparison) -> Plan:
         row = ranking.sections[0].by_label[ranking.labels[0]]
         items += [1 / row.item] if row.item else []
         for found in (change.evidence.found for change in ranking.changes.values() if change.evidence):
-            free = found.independent or found.n / 2  # runs that do not pair: as many of either arm
+            free = found.independent or found.n / 2  # independent runs: as many of either arm
             variances += [found.replicates_error**2 * free] if found.error and found.of in (Design.SEEDS, Design.RUNS) else []
             per_item += [found.items**2 / row.item] if row.item and found.items else []
     if not variances and not per_item:
@@ -97,7 +97,7 @@ def planned(options: Power) -> Plan:
     """What the options say, and the pilot in place of what they do not; InputError where neither says anything of scores."""
     plan = Plan()
     if options.sd is not None:
-        plan = Plan(sd=math.sqrt(2) * options.sd, source="√2 times that of single scores, as if arms shared no luck of a seed")
+        plan = Plan(sd=math.sqrt(2) * options.sd, source="√2 times that of single scores: the arms are taken as independent")
     elif options.study:
         runs = read(options.address, options.study, options.where)
         with runs.reader.guarded():
@@ -130,15 +130,15 @@ def main(options: Power) -> int:
     print(wrapped(f"{plan.arms} arms, {against} ({counted(plan.tests, 'test')}, Holm), {over}."))
     scatter = "" if plan.sd is None else f"{POINTS * plan.sd:.2f} points on one task, "
     print(wrapped(f"Scatter of differences over seeds: {scatter}{plan.source}."))
-    alike = "that err on different items" if plan.per_item is None else "as alike as in the pilot"
-    known = f"{plan.items:,} a task, of arms at a score of {plan.score:.2f} {alike}" if plan.items else "unknown, left aside"
+    alike = "if arms err on different items" if plan.per_item is None else "with errors as alike as in the pilot"
+    known = f"{plan.items:,} per task, at a score of {plan.score:.2f}, {alike}" if plan.items else "unknown, left aside"
     print(wrapped(f"Items: {known}."))
     seeds = {} if plan.sd is None else {str(number): number for number in sorted({*SEEDS, options.seeds})}
     items = {f"{plan.items * times:,} items": plan.items * times for times in TIMES} if plan.items else {}
     rows, columns = seeds | ({"items alone": EVER} if items else {}), items | ({"seeds alone": EVER} if seeds else {})
     lines = [(name, *(f"{POINTS * plan.smallest(row, of):.2f}" for of in columns.values())) for name, row in rows.items()]
     print(f"\n{table(('seeds', *columns), lines, 'lr')}\n")
-    print(wrapped("Points of the smallest true difference that 80 % of such studies show."))
+    print(wrapped("Smallest true difference, in points, that 80 % of such studies would show."))
     if size is not None:
         print(wrapped(f"To show {options.difference}: {', or '.join(plan.ways(size, options.seeds))}."))
     return 0

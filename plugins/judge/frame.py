@@ -1,4 +1,4 @@
-"""Results of any tool as one frame: a row a value, of an arm on a task with a seed, over all items or of a single one.
+"""Results of any tool as one frame: one row per value, of an arm on a task with a seed, over all items or of a single one.
 
 What reads the files of a tool gives the columns that this tool states (`COLUMNS`). Here units and directions are filled in,
 the values are checked and put into base units, and the frame says how its values compare: paired by seed, of independent
@@ -102,7 +102,7 @@ class Frame:
 def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None = None) -> Frame:
     """The frame of these rows; `unit` and `direction` are of metrics whose files and names do not say them.
 
-    InputError, in one line, for a column that is missing, a value that is no finite number, a metric with two units or two
+    InputError, in one line, for a column that is missing, a value that is not a finite number, a metric with two units or two
     directions or without one, a share above 1, and a row that repeats another.
     """
     if rows.empty:
@@ -122,7 +122,7 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
         wrong = ~np.isfinite(rows[name]) if name == "value" else rows[name].isna()
         if wrong.any():
             raise InputError(
-                f"{_place(rows[wrong].iloc[0])}: its {name} is no {'finite number' if name == 'value' else 'text'}"
+                f"{_place(rows[wrong].iloc[0])}: its {name} is {'not a finite number' if name == 'value' else 'missing'}"
             )
     for name, (low, high) in RANGES.items():
         numbers = pd.to_numeric(rows[name], errors="coerce").astype(float)
@@ -198,7 +198,7 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
 
 
 def _share(rows: pd.DataFrame, is_score: bool) -> tuple[str, ...] | None:
-    """Arm, task and seed of a run of which no value is above 1, and which would be nearer to the other runs of its task if it
+    """Arm, task and seed of a run whose values are all at most 1, and which would be nearer to the other runs of its task if it
     were a share; a task without a larger value has all runs in shares, if it `is_score` and no error."""
     largest = rows.assign(value=rows["value"].abs()).groupby(["arm", "task", "seed"], observed=True)["value"].max()
     others = largest.where(largest > 1).groupby("task", observed=True).transform("median").fillna(100.0 if is_score else 0.0)
@@ -207,7 +207,7 @@ def _share(rows: pd.DataFrame, is_score: bool) -> tuple[str, ...] | None:
 
 
 def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFrame, Items | None, str]:
-    """Of one metric on one task: its values over the items, the items themselves, and a note; `stated` are values of runs."""
+    """One metric on one task: its values over the items, the items, and a note; `stated` are the values that files have."""
     table = single.pivot(index="item", columns=["arm", "seed"], values="value")
     own, common = table.mean(), table.dropna()
     both = stated.set_index(["arm", "seed"])["value"].reindex(own.index)
@@ -225,7 +225,7 @@ def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFram
 def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
     """Task -> what repeats there: of one run of each arm items, else tasks; else seeds that arms share, else runs of each.
 
-    `independent`: equal seeds are no pairs.
+    `independent`: runs with equal seeds are not paired.
     """
     found = {}
     for task, of in frame.rows.groupby("task", sort=False):

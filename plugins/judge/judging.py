@@ -31,7 +31,7 @@ from harness.terminal import wrapped
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Of every arm against the baseline, in each score, and in all other metrics with the first of them."""
+    """Verdicts on every arm against the baseline, in each score; all other metrics are with the first score."""
 
     comparisons: tuple[Comparison, ...]  # one a score
     output: Output
@@ -80,7 +80,7 @@ def _lines(comparison: Comparison) -> Iterator[Line]:
 
 
 def verdicts(reader: Reader, baselines: Sequence[str], options: Options | None = None) -> Verdicts:
-    """Of all scores of results of other tools, of the newest study of a store; InputError where one lacks the baseline."""
+    """Verdicts on all scores in results of other tools, or on the newest study of a store; InputError without the baseline."""
     of_tools = isinstance(reader, ResultsReader)
     found = [StudyRuns(reader, study, reader.runs(study)) for study in reader.studies()] if of_tools else [read(reader)]
     return Verdicts(tuple(one.compared(baselines) for one in found), reader.output, options or Options())
@@ -94,7 +94,7 @@ def judge(
     random_tasks: bool = False,
     **said: str,
 ) -> Verdicts:
-    """Verdicts on results of any tool: a row a value, with the columns of `harness.plugins.judge.frame.COLUMNS`.
+    """Verdicts on results of any tool: one row per value, with the columns of `harness.plugins.judge.frame.COLUMNS`.
 
     `arm`, `task`, `metric` and `value` are needed, `seed`, `item`, `unit`, `direction` and others say more; `said` gives one of
     them for all rows, such as task="rte". Units and directions of well-known metrics need not be said. Each arm is compared

@@ -24,11 +24,11 @@ class Judge(Files, Pairs):
     """Compares the arms in results of any tool.
 
     Files and folders are read by what wrote them: tables (CSV, JSON lines, Parquet), lm-evaluation-harness, MTEB, Trainer and
-    others. A table has a row a value, with columns such as arm, task, seed, metric, value and item.
+    others. A table has one row per value, with columns such as arm, task, seed, metric, value and item.
     """
 
     paths: tuple[Path, ...] = word("PATH...", meaning="files and folders of results")
     arm: str | None = key(None, "the arm, where files do not say it")
-    unpaired: bool = key(False, "equal seeds of two arms are no pairs")
+    unpaired: bool = key(False, "treats runs with equal seeds as independent")
     to: Path | None = key(None, "folder for the report (none is written)")
     format: str = key("md,html,csv", "what to write there, of md, html, csv, latex, parquet, png, comment")

@@ -75,7 +75,7 @@ class Ranking:
 
     @functools.cached_property
     def places(self) -> list[Place]:
-        """Of all arms, the best mean first."""
+        """Places of all arms, the best mean first."""
         rows = [[section.by_label[label].values(self.metric) for section in self.sections] for label in self.labels]
         metric, count = metrics.get(self.metric), len(rows)
         logs = metric.by_ratio and all(value > 0 for row in rows for task in row for value in task.values())
@@ -129,7 +129,7 @@ def rankings(comparison: Comparison, metric: str = HEADLINE, design: Design | No
 
 
 def groups_of(labels: Sequence[str], apart: Iterable[Pair]) -> list[frozenset[str]] | None:
-    """Largest groups of labels of which no two are apart; None for more than there are labels.
+    """The largest groups in which no two labels are apart; None for more than there are labels.
 
     By insertion and absorption (Piepho, Journal of Computational and Graphical Statistics 13, 2004).
     """

@@ -36,7 +36,7 @@ class Asked:
 class Results:
     """Results that a tool writes, by the path of a file or folder.
 
-    `read` gives the columns of `harness.plugins.judge.frame.COLUMNS` that the tool states, one row a value; None for a path of
+    `read` gives the columns of `frame.COLUMNS` that the tool states, one row per value; None for a path of
     another tool. InputError for what cannot be read, and for what neither the files nor the flags say.
     """
 
@@ -62,7 +62,9 @@ def rows_of(path: Path, asked: Asked) -> pd.DataFrame:
     if not path.exists():
         raise InputError(f"{str(path)!r} does not exist: expected a file or folder of results")
     if (rows := _read(path, asked)) is None:
-        raise InputError(f"{str(path)!r} is of no known tool: expected {', '.join(tool.tool for tool in _tools())}")
+        raise InputError(
+            f"{str(path)!r} is in no known format: expected results of {', '.join(tool.tool for tool in _tools())}"
+        )
     stated = {name: getattr(asked, name) for name in ("arm", "task", "seed") if getattr(asked, name) is not None}
     return rows.assign(**{name: value for name, value in stated.items() if name not in rows})
 

@@ -27,7 +27,7 @@ UNITS = {"seconds": "s"}
 
 
 class Stats(msgspec.Struct):
-    """Of a test, in seconds. Its rounds, of which there may be millions, are passed over."""
+    """Statistics of a test, in seconds. Its rounds may be millions, and are not read."""
 
     median: float
 

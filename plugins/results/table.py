@@ -1,4 +1,4 @@
-"""Tables with a row a value, or with columns of values: CSV (commas, semicolons, tabs or bars), JSON lines, a list in JSON,
+"""Tables with one row per value, or with columns of values: CSV (commas, semicolons, tabs or bars), JSON lines, a list in JSON,
 Parquet."""
 
 import codecs

@@ -80,7 +80,7 @@ def json_of(content: bytes, shape: type[Shape], where: str, expected: str) -> Sh
 def table_of(content: bytes, where: str, most: int = LARGEST_TABLES, columns: Sequence[str] | None = None) -> pyarrow.Table:
     """The table of a Parquet file, of at most `most` bytes in memory, or these columns of it.
 
-    InputError for a torn, empty or larger one.
+    InputError for a damaged, empty or larger one.
 
     Its footer bounds rows and pages. It does not bound texts, of which one may stand in all rows: they are read as numbers of
     different texts first, and their lengths added up.
