@@ -32,7 +32,7 @@ BUDGETS = {
     "models/attention": 6100,
     "models/huggingface": 8750,
     "models/objectives": 12850,
-    "plugins": 146100,
+    "plugins": 146250,
     "reports": 5400,
     "reports/chapters": 8300,
     "reports/html": 1500,
