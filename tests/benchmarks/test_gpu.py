@@ -46,6 +46,7 @@ def test_parts_are_chosen_by_a_text_in_their_name():
     ]
 
 
+@pytest.mark.long
 def test_changed_encoders_are_those_of_the_experiment():
     shapes = gpu.changed()
     assert shapes[gpu.NONE].num_hidden_layers == 6

@@ -144,7 +144,14 @@ def test_a_folder_of_another_tool_is_none_and_a_link_is_not_followed(tool, tmp_p
     assert tool.rows(tmp_path, Asked()) is None
 
 
-@pytest.mark.parametrize(("tool", "content"), [(tool, content) for tool, of in BROKEN.items() for content in of])
+OF_BROKEN = [
+    pytest.param(tool, content, marks=[pytest.mark.long] * (tool is WANDB))  # to import wandb takes seconds
+    for tool, of in BROKEN.items()
+    for content in of
+]
+
+
+@pytest.mark.parametrize(("tool", "content"), OF_BROKEN)
 def test_a_broken_file_is_one_line(tool, content, tmp_path):
     shutil.copytree(FIXTURES / ALL[tool], tmp_path / "x")
     for file in (tmp_path / "x").rglob(READ[tool]):

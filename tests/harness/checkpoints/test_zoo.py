@@ -137,6 +137,7 @@ def test_every_type_with_a_classifier_stands_in_the_table():
     assert sorted(rows) == sorted(zoo.CLASSIFIERS), "tests/helpers/zoo.yaml: a row for each model_type, and none for others"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model_type", FEW)
 def test_an_arm_of_a_few_types(model_type, tmp_path, compose, few_rows):
     walk(model_type, tmp_path, compose, few_rows)
