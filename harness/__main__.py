@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from typing import Any
+from typing import Any, cast
 
 import harness
 from harness import command, extensions, grammar, redact
@@ -65,10 +65,9 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
     parsed = grammar.parse(words, options, call)
     if not isinstance(parsed, grammar.Composed):
         return chosen.function()(parsed)
-    from harness.config import compose, keys  # Hydra takes 0.3 s, which --help does not need
-
-    overrides = parsed.overrides()
-    parsed.refuse_misspelt({key.partition(".")[0] for key in (*keys.known_keys(), *GROUPS, "hydra")})
+    compose = imported("harness.config.compose:main")  # Hydra takes 0.3 s, which --help does not need
+    overrides, known_keys = parsed.overrides(), imported("harness.config.keys:known_keys")
+    parsed.refuse_misspelt({key.partition(".")[0] for key in (*known_keys(), *GROUPS, "hydra")})
     parsed.begin()
 
     def run(configs: list[Any]) -> int:
@@ -76,7 +75,7 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
             function = chosen.function()
         return function(parsed, configs)
 
-    return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates)
+    return cast(int, compose(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates))
 
 
 def _help(topics: list[str]) -> int:
