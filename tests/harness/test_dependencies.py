@@ -93,8 +93,12 @@ def test_results_of_other_tools_are_judged_without_what_trains():
 
 @pytest.mark.parametrize("command", ["model=base", "describe model=albert", "export RUN"])
 def test_what_needs_the_extra_run_says_so_in_one_line(command):
-    code = "import sys; sys.modules |= dict.fromkeys(['hydra', 'torch', 'mlflow', 'tokenizers']); from harness.__main__ import main"
-    words = [sys.executable, "-c", f"{code}; sys.exit(main({command.split()}, called=False))"]
+    missing = "import sys; sys.modules |= dict.fromkeys(['hydra', 'torch', 'mlflow', 'tokenizers'])"
+    words = [
+        sys.executable,
+        "-c",
+        f"{missing}; from harness.__main__ import main; sys.exit(main({command.split()}, called=False))",
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.endswith("pip install 'encoder-variant-harness[run]'\n")
