@@ -8,6 +8,8 @@ DERIVED = (
     "model_keys",
     "model_name",
     "overrides",
+    "protocol",
+    "protocol_name",
     "published",
     "said_keys",
     "scale_name",
@@ -190,6 +192,15 @@ class Sampler(Enum):
 
     random = "random"  # independent draws: the same ones for every arm
     tpe = "tpe"  # tree-structured Parzen estimator: later trials follow earlier scores (arXiv:2304.11127)
+    grid = "grid"  # every combination of the listed values, or search.part of them
+
+
+class Statistic(Enum):
+    """What a paper reports of the scores of several seeds."""
+
+    mean = "mean"
+    median = "median"
+    best = "best"  # of all of them
 
 
 class Backend(Enum):

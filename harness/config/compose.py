@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import hydra
+import msgspec
 from hydra._internal import config_loader_impl
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
@@ -39,10 +40,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import extensions
-from harness.config import command_line, mistakes, own_files
+from harness.config import command_line, mistakes, own_files, protocols
 from harness.config.choices import TrainedOn, Until
 from harness.config.conditions import depends_on_seed, has_task, starts_from_weights
 from harness.config.help import GROUPS, default_choices, listed_groups
+from harness.config.keys import unknown_choice
 from harness.config.resolve import from_node, unchecked
 from harness.config.rules import refuse_misfit, refuse_unread_parts
 from harness.config.schema import (
@@ -59,7 +61,7 @@ from harness.config.schema import (
     without,
 )
 from harness.config.sweep import OF_NO_ARM, Replicate, controls, jobs
-from harness.errors import InputError
+from harness.errors import InputError, unknown
 from harness.metrics import FEWEST_REPLICATES
 from harness.models.keys import refuse_unread
 from harness.models.objectives.config import ObjectiveName
@@ -105,7 +107,9 @@ def main(
         source = Source.of(command.options, typed)
         if SHOWN_BY_HYDRA & command.options.keys():
             with source.opened():
-                source.compose(str(override.input_line) for override in typed if not override.is_hydra_override())
+                plain = [str(override.input_line) for override in typed if not override.is_hydra_override()]
+                source.compose(plain)
+                sys.argv[1:] = [*(word for word in command.words if word not in command.overrides), *source.words(plain)]
             return _shown_by_hydra()
         with source.opened():
             sweep = Sweep.of(command.options, typed, source)
@@ -165,7 +169,12 @@ def _refuse_typed(overrides: list[Override]) -> None:
     for override in overrides:
         group, value = override.key_or_group, override.value()
         own_files.refuse_typed_setting(str(override.input_line), override.package or group, override.is_sweep_override())
-        if override.is_delete() and group in GROUPS.keys() - listed_groups() - {mistakes.EXPERIMENT}:
+        if of_task := protocols.TYPED.fullmatch(word := str(override.input_line)):
+            if of_task[3] not in protocols.OF_TASKS:
+                raise unknown("section", of_task[3], protocols.OF_TASKS, f"task.{of_task[1]}")
+            if override.is_sweep_override():
+                raise InputError(f"{word} sweeps a key of one task: expected one value, or search=grid")
+        if override.is_delete() and group in GROUPS.keys() - listed_groups() - mistakes.WITHOUT_DEFAULT:
             raise mistakes.left_out(group)
         if group == "output" and isinstance(value, str) and "${" not in value:
             command_line.refuse_output(value)
@@ -246,12 +255,26 @@ class Source:
         return node
 
     def words(self, overrides: Iterable[str]) -> list[str]:
-        """The overrides as Hydra takes them, after the settings of Hydra itself."""
-        words = [*self.settings]
-        for override in overrides:  # pretrain=[clm,mlm] -> pretrain=mlm pretrain.phases=[clm,mlm]
+        """The overrides as Hydra takes them, after the settings of Hydra itself and those of a protocol."""
+        task, typed = protocols.of_task(overrides)
+        name = protocols.named(typed)
+        stated = self.protocol(name).overrides(name, task) if name else []
+        words = [*self.settings, *without(stated, ("search.",) if "search=none" in typed else ())]
+        for override in without(typed, ("protocol",)):  # pretrain=[clm,mlm] -> pretrain=mlm pretrain.phases=[clm,mlm]
             listed = re.fullmatch(r"(\+*pretrain)=(\[(?:.*,)?\s*(\w+)\s*\])", override)
             words += [f"{listed[1]}={listed[3]}", f"pretrain.phases={listed[2]}"] if listed else [override]
         return words
+
+    def protocol(self, name: str) -> protocols.Protocol:
+        """That of a file, with what a file of the user must not have refused; InputError where there is none."""
+        loader: Any = GlobalHydra.instance().config_loader()
+        result = CheckedRepository(loader.repository).load_config(f"protocol/{name}")
+        if result is None:
+            raise unknown_choice("protocol", name, self.names("protocol"))
+        try:
+            return msgspec.convert(OmegaConf.to_container(result.config), protocols.Protocol)
+        except msgspec.ValidationError as error:
+            raise InputError(f"protocol={name}: {error}") from error
 
     def entries(self, overrides: Iterable[str]) -> list[ResultDefault]:
         """The files of a composition with the section that each one sets."""
@@ -346,7 +369,8 @@ class Sweep:
         named = {*options, *(override.key_or_group for override in typed)}
         if len(typed) < len(overrides) or not named.isdisjoint(SETS_HYDRA):
             # values of keys are left out: a file may sweep the group that has them
-            settings = source.compose(jobs([one for one in typed if "." not in one.key_or_group], source.names)[0])[1]
+            groups = [one for one in typed if "." not in one.key_or_group and one.key_or_group != "protocol"]
+            settings = source.compose(jobs(groups, source.names)[0])[1]
             configure_log(settings.job_logging, settings.verbose)
             LOG.debug("configuration is read from %s", ", ".join(one.path for one in settings.runtime.config_sources))
             is_multirun |= settings.mode == RunMode.MULTIRUN
@@ -369,7 +393,7 @@ class Sweep:
         overrides = {override for job in self.jobs for override in job}
         of_runs = re.compile(r"pretrain\.checkpoint=.*?-(\d+)(-[0-9a-f]{8})?\W*")  # names of their folders end in a seed
         pretrainings = {match[1] for override in overrides if (match := of_runs.fullmatch(override))}
-        if len(pretrainings) > 1 or any(key_of(override) in SEEDS for override in overrides):
+        if len(pretrainings) > 1 or any(key_of(override) in (*SEEDS, "protocol") for override in overrides):
             return False
         (first, *_), follows = self.runs_of(self.jobs[0])
         keys_of_files = itertools.chain(*first.said_keys.values())
@@ -379,14 +403,18 @@ class Sweep:
         is_compared = len(arms) > 1 or self.controls(first)
         return bool(is_compared) and any(depends_on_seed(run) for job in self.jobs for run in self.runs_of(job)[0])
 
+    def of_job(self, job: tuple[str, ...]) -> list[RunConfig]:
+        """The runs of a job, with its seed, or with those of its protocol where it names none."""
+        replicate = Replicate.of(job)
+        of_others, follows = self.runs_of(replicate.others)
+        return [one.of_run(run, follows) for run in of_others for one in replicate.with_seeds(run.protocol.seeds)]
+
     def runs(self) -> list[RunConfig]:
         """All runs, in the order of the sweep."""
         first = self.runs_of(Replicate.of(self.jobs[0]).others)[0][0]
         runs: list[RunConfig] = []
         for job in [*self.jobs, *self.controls(first)]:
-            replicate = Replicate.of(job)
-            of_job, follows = self.runs_of(replicate.others)
-            runs += [replicate.of_run(run, follows) for run in of_job]
+            runs += self.of_job(job)
         if any(run.sweep.until is Until.resolved for run in runs):
             if "pretrain.seed" in self.swept:
                 raise InputError(
@@ -442,7 +470,7 @@ class Sweep:
             with command_line.job(words, sweep, f"{settings.job.num + 1}/{len(every)}"):
                 try:
                     with _errors_on_one_line(words):
-                        composed = self.apart(runs_of(self.source, tuple(settings.overrides.task), self.swept)[0])
+                        composed = self.apart(self.of_job(tuple(settings.overrides.task)))
                 except InputError as error:
                     return [], 2, error
                 return composed, run(composed), None
@@ -505,10 +533,13 @@ def _make_known_to_hydra() -> None:
 
 def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tuple[list[RunConfig], bool]:
     """One run for a task, or one for each member of a set of tasks; and whether their pretraining has the seed of the run."""
-    members = _members_of_shipped(source, overrides)
-    composed = source.compose(overrides) if members is None else None
+    members, name = _members_of_shipped(source, overrides), protocols.named(overrides)
+    composed = source.compose(without(overrides, ("protocol",))) if members is None else None
     if composed is not None:
         members = OmegaConf.select(composed[0], "task.members")
+    if name is not None or any(map(protocols.TYPED.fullmatch, overrides)):
+        every = members or (composed and [composed[1].runtime.choices.task]) or []  # the task may be that of a file
+        members = [task for task in every if name is None or task in source.protocol(name).tasks] or every
     filled = overrides if any(override.startswith("task=") for override in overrides) else (*overrides, "task=")  # the default
     of_members = [tuple(f"task={member}" if word.startswith("task=") else word for word in filled) for member in members or ()]
     runs = []
@@ -516,14 +547,15 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         node, of_hydra = composed if composed is not None and not of_members else source.compose(own)
         follows = OmegaConf.select(node, "pretrain.seed") is None
         said = keys_of_files(source, of_hydra, own)
-        run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, overrides, swept, said)
+        typed = overrides if name is None else own
+        run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, typed, swept, said)
         uri = None if "tracking.uri" in map(key_of, overrides) else run.tracking.uri
         if uri is not None and (variable := next((name for name in MLFLOW if os.environ.get(name)), None)):
             raise InputError(
                 f"tracking.uri={uri} is set by a file, and {variable} would be sent there: "
                 "type tracking.uri=... if it is yours, or unset the variable"
             )
-        runs.append(replace(run, overrides=overrides_to_reproduce(own)))
+        runs.append(replace(run, overrides=overrides_to_reproduce(protocols.of_task(own)[1])))
     return runs, follows
 
 
@@ -596,7 +628,7 @@ def named(
 ) -> RunConfig:
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = dict(of_hydra.runtime.choices)
-    for group in GROUPS.keys() - listed_groups() - {mistakes.EXPERIMENT}:
+    for group in GROUPS.keys() - listed_groups() - mistakes.WITHOUT_DEFAULT:
         if choices.get(group) is None:
             raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
     weights = config.model.init_from

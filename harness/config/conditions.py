@@ -12,6 +12,7 @@ from harness.config.choices import (
     Optimizer,
     Provider,
     Rule,
+    Sampler,
     Scenario,
     Schedule,
     TaskKind,
@@ -118,6 +119,8 @@ READING_TEXT = When(
     lambda run, _: is_pretrained(run) or run.tokenizer.trained_on is TrainedOn.corpus, "reads running text", "pretrain=mlm"
 )
 RESIZED = When(lambda run, _: run.match.cost is not MatchOn.none, "is resized", "match=params")
+IN_GRID = When(lambda _, own: own.sampler is Sampler.grid, "searches a grid", "search=grid", Refused.everywhere)
+SAMPLED = When(lambda _, own: own.sampler is not Sampler.grid, "samples its trials", "search.sampler=random")
 SEARCHING = When(lambda run, _: run.search.space, "searches for settings", "search=rate")
 # Pretraining
 RAMPED = When(lambda _, own: own.ramp_from is not None, "has a ramp", "pretrain.ramp_from=1")

@@ -31,6 +31,9 @@ WANTED = {
 EXPERIMENT = "experiment"
 """Group whose choices set what a command sweeps, so that they cannot be swept."""
 
+WITHOUT_DEFAULT = {EXPERIMENT, "protocol"}
+"""Groups that a run does without."""
+
 
 def one_line(error: Exception) -> InputError:
     """The error as one line; that of OmegaConf if Hydra has wrapped one, because it is more specific."""

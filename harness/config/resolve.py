@@ -160,7 +160,8 @@ def pretraining_of(config: RunConfig) -> RunConfig:
     """The run of the pretraining that this resolved run needs, with everything that belongs to the task at its defaults."""
     return replace(
         config,
-        settings=config.settings_without("finetune", "task", "measure", "data", "pretrain.at"),
+        settings=config.settings_without("finetune", "task", "measure", "data", "pretrain.at", "protocol"),
+        protocol_name="",
         seed=seed_of_pretraining(config),
         pretrain=replace(config.pretrain, at=None),
         task=TaskConfig(name=NO_TASK),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from harness import metrics
-from harness.config import command_line
+from harness.config import command_line, protocols
 from harness.config.choices import (
     Backend,
     Device,
@@ -256,6 +256,10 @@ def holds(run: RunConfig, key: str, when: When) -> bool:
 
 def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
     """InputError for a key, typed or swept by a file, that none of the runs reads."""
+    tasks = {task for run in runs for task in (run.task.name, protocols.of_task(run.overrides)[0])}
+    for word in overrides:
+        if (of_task := protocols.TYPED.fullmatch(word)) and of_task[1] not in tasks:
+            raise InputError(f"{word} has no effect, because no run is on this task: add task={of_task[1]}, or leave it out")
     typed = {key_of(override): override.lstrip("+") for override in overrides}
     swept, weights = runs[0].swept, runs[0].pretrain.checkpoint
     for said_key, said in ({key: key for key in swept} | typed).items():

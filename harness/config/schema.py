@@ -32,6 +32,7 @@ from harness.config.choices import (
     Sampler,
     Scenario,
     Schedule,
+    Statistic,
     TaskKind,
     TokenizerKind,
     TrainedOn,
@@ -51,6 +52,7 @@ from harness.config.conditions import (
     GENERATED,
     HOLDING_OUT,
     IN_EPOCHS,
+    IN_GRID,
     IN_STEPS,
     KEEPING_BEST,
     LEARNED_POSITIONS,
@@ -70,6 +72,7 @@ from harness.config.conditions import (
     READING_TEXT,
     RESIZED,
     RESOLVED,
+    SAMPLED,
     SEARCHING,
     SERVED,
     SPANS,
@@ -283,13 +286,26 @@ class SearchConfig:
     space: list[str] = field(
         default_factory=list
     )  # KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) or KEY=choice(A,B) of each key; empty: no search
-    trials: int = option(10, at_least=1, limit=10000)  # of each arm on each task
+    trials: int = option(10, SAMPLED, at_least=1, limit=10000)  # of each arm on each task
     sampler: Sampler = Sampler.random  # how the trials are chosen
+    part: float = option(1.0, IN_GRID, above=0, at_most=1)  # share of the grid that is run, drawn by search.seed
+    selected_on: KeepBest = KeepBest.tune  # rows that trials are scored on; validation: those reported, too good a score then
     tune_share: float = option(0.1, above=0, below=1)  # of train, which trials are scored on; task.tune_share where that is set
     seed: int = option(1000, at_least=0, limit=LARGEST_SEED)  # of the sampler and of the trials' fine-tuning
     reduction: int | None = option(
         None, at_least=2, limit=100
     )  # successive halving: of the trials that reach a budget, one in so many gets this many times as much (arXiv:1810.05934)
+
+
+@dataclass
+class ProtocolConfig:
+    """How a paper makes a number of its runs on this task, by `conf/protocol/`; read in `harness/config/compose.py`."""
+
+    seeds: list[int] = option([], at_least=0, limit=LARGEST_SEED)  # of the runs, where the command names none
+    statistic: Statistic = Statistic.mean  # of their scores
+    scores: list[str] = field(default_factory=list)  # or SPLIT/SCORE, whose mean is the number of the task; empty: the headline
+    average: list[str] = field(default_factory=list)  # tasks, or TASK/SPLIT, whose mean is the number of the table
+    starts_from: str | None = None  # task whose fine-tuned weights the paper starts from
 
 
 MOST_THREADS = 4096
@@ -577,6 +593,8 @@ class RunConfig:
     model_name: str = option("", role=Role.arm)
     scale_name: str = option("", role=Role.arm)
     enhancements: dict[str, bool] = option(dict, role=Role.arm)
+    protocol_name: str = option("", earlier=..., role=Role.arm)
+    protocol: ProtocolConfig = option(ProtocolConfig, role=Role.name)  # how a paper makes its numbers: +protocol=NAME
     seed: int = option(
         0, role=Role.seed, at_least=0, limit=LARGEST_SEED
     )  # of initialisation, dropout and the order of examples

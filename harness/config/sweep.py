@@ -43,6 +43,10 @@ class Replicate:
         others = tuple(override for override in job if override not in seeds)
         return cls({match[1]: int(match[2]) for match in seeds.values()}, others)
 
+    def with_seeds(self, seeds: list[int]) -> list["Replicate"]:
+        """One with each of these seeds; itself where it names one, or there are none."""
+        return [replace(self, seeds={**self.seeds, "seed": seed}) for seed in seeds if "seed" not in self.seeds] or [self]
+
     def of_run(self, run: RunConfig, follows: bool) -> RunConfig:
         """The run with these seeds; that of its pretraining `follows` that of the run unless it has one of its own.
 

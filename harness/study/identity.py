@@ -31,7 +31,7 @@ SERVING = {Backend.onnxruntime: "onnxruntime", Precision.int8_weights: "torchao"
 DEVICES = ("hardware.devices", "hardware.sharding", "hardware.threads")
 """Keys that say how many processes and threads share the work."""
 
-CHOICES = ("model_name", "scale_name", "enhancements", "enhancements.")
+CHOICES = ("model_name", "scale_name", "protocol_name", "enhancements", "enhancements.")
 """Keys that name what other keys say."""
 
 

@@ -93,7 +93,9 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
             weights = run.config.model.init_from or run.config.model.encoder
             read = run.inputs.weights_read and f"{weights}: {run.inputs.weights_read}"
             shape = _resizing(run.config).note(run.config) if run.config.matched else None
-            said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run))
+            name, begun = config.protocol_name, config.protocol.starts_from
+            staged = f"protocol={name} begins {config.task.name} with the weights of {begun}: not done here" if begun else ""
+            said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run), staged)
             run.notes = [*filter(None, said), *run.notes]
             first = planned.setdefault(run.folder, run)
             if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several

@@ -5,7 +5,9 @@ a search that was killed continues. Trials are scored on rows of train that they
 """
 
 import functools
+import itertools
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -47,12 +49,16 @@ class Dimension:
 
 def dimensions(config: RunConfig) -> list[Dimension]:
     """The space of the run's search; InputError for one that is no space, or whose ends no run could have."""
-    if config.finetune.keep_best is KeepBest.validation:
+    if config.search.selected_on is KeepBest.none:
+        raise InputError("search.selected_on=none chooses nothing: expected tune or validation")
+    if config.finetune.keep_best is KeepBest.validation and config.search.selected_on is KeepBest.tune:
         raise InputError("search must not see the rows that are reported: set finetune.keep_best=tune or none")
     space = [_dimension(text) for text in config.search.space]
     if len({dimension.key for dimension in space}) < len(space):
         raise InputError(f"search.space={config.search.space} names a key twice: expected each once")
     for dimension in space:
+        if config.search.sampler is Sampler.grid and not dimension.choices:
+            raise InputError(f"search.sampler=grid lists its values: expected {dimension.key}=choice(A,B), no interval")
         for value in dimension.ends:
             refuse_impossible(with_settings(config, {dimension.key: value}))
     return space
@@ -80,6 +86,19 @@ def _dimension(text: str) -> Dimension:
     return Dimension(key, low, high, log)
 
 
+def grid(config: RunConfig) -> list[Settings]:
+    """The combinations of listed values that a search of a grid runs: `search.part` of them all, drawn by `search.seed`."""
+    search, space = config.search, dimensions(config)
+    every = itertools.product(*([(one.key, value) for value in one.choices] for one in space))
+    combinations = [dict(settings) for settings in every]
+    return random.Random(search.seed).sample(combinations, max(1, round(search.part * len(combinations))))
+
+
+def trials_of(config: RunConfig) -> int:
+    """How many trials the search of this run has."""
+    return len(grid(config)) if config.search.sampler is Sampler.grid else config.search.trials
+
+
 @functools.cache
 def _numbers() -> dict[str, bool]:
     """Key of a number of fine-tuning -> whether it takes whole numbers alone."""
@@ -100,7 +119,9 @@ def value_text(value: float) -> str:
     return f"{value:.3g}"
 
 
-SCORE = "tune/score"
+SCORES = {KeepBest.tune: "tune/score", KeepBest.validation: "eval/score"}
+"""Rows that trials are scored on -> the metric."""
+
 SETTINGS = "settings"
 """Attribute of a trial of optuna: its settings, rounded as they are run."""
 
@@ -116,6 +137,11 @@ class Search:
     dimensions: list[Dimension]
     study: Any  # optuna's, which keeps settings and scores of the trials
     _trial: Any = None
+
+    @functools.cached_property
+    def trials(self) -> int:
+        """How many there are."""
+        return trials_of(self.config)
 
     @property
     def rungs(self) -> int:
@@ -137,6 +163,9 @@ class Search:
         unit = "epochs" if finetune.seconds is None else "seconds"
         budget: dict[str, Any] = {unit: getattr(finetune, unit) * share}
         values = {**settings, **({f"finetune.{unit}": budget[unit]} if share < 1 else {})}
+        task = config.task
+        if search.selected_on is KeepBest.tune:
+            task = replace(task, tune_share=task.tune_share or search.tune_share)
         if finetune.max_steps is not None:
             budget["max_steps"] = max(1, round(finetune.max_steps * share))
         return replace(
@@ -146,7 +175,7 @@ class Search:
             report=False,
             finetune=replace(finetune, **budget, submit=False, keep=Keep.none),
             measure=replace(config.measure, enabled=False),
-            task=replace(config.task, tune_share=config.task.tune_share or search.tune_share),
+            task=task,
             search=replace(search, space=[]),
             sweep=replace(config.sweep, budget_minutes=None, until=Until.seeds),
             settings=config.settings | {key: value_text(value) for key, value in values.items()},
@@ -155,7 +184,8 @@ class Search:
 
     def take(self, result: Result | None, rung: int) -> None:
         """Takes the result of the current trial after this rung."""
-        score = result["metrics"].get(SCORE) if result is not None and result["status"] == State.finished else None
+        name = SCORES[self.config.search.selected_on]
+        score = result["metrics"].get(name) if result is not None and result["status"] == State.finished else None
         states = _optuna().trial.TrialState
         if score is None:
             self.study.tell(self._trial, state=states.FAIL)
@@ -177,12 +207,14 @@ class Search:
                 f"search: no trial of {self.config.label} on {self.config.task.name} finished; "
                 f"why: {status.called(self.config.output, self.config.study + paths.OF_TRIALS)}"
             ) from error
-        settings, arm = best.user_attrs[SETTINGS], f"{self.config.arm} (tuned)"
+        settings, arm = best.user_attrs[SETTINGS], self.config.arm
+        arm += "" if self.config.protocol_name else " (tuned)"  # a protocol may search on some of its tasks alone
         trials, pruned = self.study.trials, _optuna().trial.TrialState.PRUNED
         tuned_by = {
             "settings": json.dumps(settings),
             "scores": json.dumps([trial.value for trial in trials]),  # null: diverged or failed
             "short": json.dumps([one.state is pruned or len(one.intermediate_values) < self.rungs - 1 for one in trials]),
+            "selected_on": self.config.search.selected_on.value,
             "given": json.dumps({key: getattr(self.config.finetune, key.removeprefix(SECTION)) for key in settings}),
         }
         tuned = with_settings(self.config, settings)
@@ -204,13 +236,13 @@ class Searches:
         self._rung = 0
         for config in composed:
             if config.search.space and key_of(config) not in self._searches:
-                self._searches[key_of(config)] = Search(config, dimensions(config), _optuna_study(config.search))
+                self._searches[key_of(config)] = Search(config, dimensions(config), _optuna_study(config))
 
     def rounds(self) -> Iterator[tuple[list[RunConfig], str]]:
         """The next trials of all arms, with one budget, and a heading; `take` is to be called with their results."""
         every = [*self._searches.values()]
-        for number in range(max((search.config.search.trials for search in every), default=0)):
-            searches = [search for search in every if number < search.config.search.trials]
+        for number in range(max((search.trials for search in every), default=0)):
+            searches = [search for search in every if number < search.trials]
             for search in searches:
                 search.ask()
             for rung in range(RUNGS):
@@ -218,7 +250,7 @@ class Searches:
                 if trials:
                     self._running, self._rung = [search for search, _ in trials], rung
                     budget = f", budget {rung + 1} of {RUNGS}" if trials[0][0].rungs > 1 else ""
-                    most = max(search.config.search.trials for search in searches)
+                    most = max(search.trials for search in searches)
                     yield [run for _, run in trials], f"search: trial {number + 1} of {most}{budget}"
 
     def take(self, results: list[Result | None]) -> None:
@@ -250,22 +282,29 @@ def announced(composed: list[RunConfig]) -> str | None:
         return None
     for config in searches:
         dimensions(config)
-    fewest = sum(config.search.trials for config in searches)
-    most = sum(config.search.trials * rungs_of(config.search) for config in searches)
+    trials = [trials_of(config) for config in searches]
+    fewest = sum(trials)
+    most = sum(number * rungs_of(config.search) for number, config in zip(trials, searches, strict=True))
     runs = counted(fewest, "run") if most == fewest else f"{fewest:,} to {most:,} runs"  # a trial may end at any budget
-    share = searches[0].task.tune_share or searches[0].search.tune_share
+    first, search = searches[0], searches[0].search
+    share = first.task.tune_share or search.tune_share
+    rows = f"trained on {100 * (1 - share):g} % of the rows of train and scored on the others"
+    if search.selected_on is KeepBest.validation:
+        rows = "scored on the very rows that are reported (search.selected_on=validation)"
+    part = f" ({100 * search.part:g} % of the grid, drawn by search.seed={search.seed})" if search.part < 1 else ""
     arms = len({key_of(config)[:-1] for config in searches})
+    each = counted(trials[0], "trial") if len({*trials}) == 1 else f"{min(trials)} to {max(trials)} trials"
     return (
-        f"search: {counted(searches[0].search.trials, 'trial')} of each of {counted(arms, 'arm')}, on each task, come first, "
-        f"{runs} in all without measurements, trained on {100 * (1 - share):g} % of the rows of train and scored on the "
-        "others; the table is of the settings given"
+        f"search: {each}{part} of each of {counted(arms, 'arm')}, on each task, come first, "
+        f"{runs} in all without measurements, {rows}; the table is of the settings given"
     )
 
 
 def _overrides(config: RunConfig, settings: Settings) -> list[str]:
     """What another command needs for the run: without its search, with these settings."""
     others = without(config.overrides, ("search", "search.", "arm", *settings))
-    return [*others, *(f"{key}={value:g}" for key, value in settings.items())]
+    without_search = ["search=none"] if config.protocol_name else []  # which would search again
+    return [*others, *without_search, *(f"{key}={value:g}" for key, value in settings.items())]
 
 
 def _suggested(trial: Any, dimension: Dimension) -> float:
@@ -279,14 +318,17 @@ def _suggested(trial: Any, dimension: Dimension) -> float:
     return float(value_text(trial.suggest_float(dimension.key, dimension.low, dimension.high, log=dimension.log)))
 
 
-def _optuna_study(search: SearchConfig) -> Any:
+def _optuna_study(config: RunConfig) -> Any:
     """A study of optuna, in memory: the folders of the runs are what is kept."""
-    optuna = _optuna()
-    samplers = {Sampler.random: optuna.samplers.RandomSampler, Sampler.tpe: optuna.samplers.TPESampler}
+    optuna, search = _optuna(), config.search
+    sampler = (optuna.samplers.TPESampler if search.sampler is Sampler.tpe else optuna.samplers.RandomSampler)(seed=search.seed)
     pruner = optuna.pruners.NopPruner()
     if search.reduction is not None:
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=search.reduction)
-    return optuna.create_study(direction="maximize", sampler=samplers[search.sampler](seed=search.seed), pruner=pruner)
+    study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
+    for settings in grid(config) if search.sampler is Sampler.grid else ():
+        study.enqueue_trial(settings)  # GridSampler stops a study, which needs its own loop over trials
+    return study
 
 
 def _optuna() -> ModuleType:

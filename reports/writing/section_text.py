@@ -130,12 +130,13 @@ def _superseded(section: Section) -> list[str]:
 
 
 def selected(runs: Iterable[Run]) -> bool:
-    """Whether a run kept its best weights by the score that it reports."""
-    return any(run.params.get("finetune.keep_best") == "validation" for run in runs)
+    """Whether a run kept its best weights, or was tuned, by the score that it reports."""
+    return any("validation" in (run.params.get(key) for key in ("finetune.keep_best", "tuned.selected_on")) for run in runs)
 
 
 BY_WHAT_IT_REPORTS = (
-    "kept the state that scored best on the very data that the score is of (finetune.keep_best=validation): "
+    "kept the state that scored best on the very data that the score is of, or the setting (finetune.keep_best or "
+    "search.selected_on=validation): "
     "the score is too good by an unknown amount"
 )
 LIMITED = "data.validation_examples"

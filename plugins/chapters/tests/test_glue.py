@@ -219,6 +219,12 @@ def test_first_examples_of_a_split_are_no_glue_score(study):
     ]
 
 
+def test_arm_that_was_tuned_on_what_it_reports_is_marked(study):
+    comparison = study({"base": {"cola": (0.3,), "rte": (0.5,)}}, **{"tuned.selected_on": "validation"})
+    (note,) = section_text.notes_of_scores(comparison.sections[0])
+    assert note.startswith("base kept the state that scored best on the very data that the score is of, or the setting")
+
+
 @pytest.mark.long
 def test_run_that_selected_on_what_it_reports_is_marked(tracking):
     log(tracking, "base", BASE)

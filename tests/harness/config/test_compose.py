@@ -18,7 +18,9 @@ from harness.paths import conf_directory
 CONF = conf_directory()
 SINGLE = ("factorized", "windowed", "swiglu", "shared")
 GROUPED = sorted(
-    path for path in CONF.glob("*/*.yaml") if path.parent.name not in ("claims", "enhancement", "experiment", "reference")
+    path
+    for path in CONF.glob("*/*.yaml")
+    if path.parent.name not in ("claims", "enhancement", "experiment", "protocol", "reference")
 )
 SETS = [path for path in GROUPED if path.parent.name == "task" and "members:" in path.read_text()]
 FILES = {

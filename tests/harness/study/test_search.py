@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness import paths, records
-from harness.config.choices import Sampler
+from harness.config.choices import KeepBest, Sampler
 from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
 from harness.plugins.costs import match
@@ -30,8 +30,8 @@ def score_of(config) -> float:
 class Runner:
     """Stands in for training; remembers what was run."""
 
-    def __init__(self, fails: tuple[int, ...] = ()):
-        self.runs, self.headings, self._fails = [], [], fails
+    def __init__(self, metric: str = "tune/score", fails: tuple[int, ...] = ()):
+        self.runs, self.headings, self._metric, self._fails = [], [], metric, fails
 
     def __call__(self, configs, heading):
         self.headings.append(heading)
@@ -39,7 +39,7 @@ class Runner:
         for config in configs:
             self.runs.append(config)
             failed = len(self.runs) - 1 in self._fails
-            results.append(None if failed else {"status": "finished", "metrics": {"tune/score": score_of(config)}})
+            results.append(None if failed else {"status": "finished", "metrics": {self._metric: score_of(config)}})
         return results
 
 
@@ -104,13 +104,48 @@ def test_trials_hold_rows_of_train_out_and_final_runs_train_on_all(runs):
     assert not any(one.measure.enabled or one.report or one.search.space for one in runner.runs)
 
 
-@pytest.mark.parametrize("sampler", list(Sampler))
+@pytest.mark.parametrize("sampler", [Sampler.random, Sampler.tpe])
 @pytest.mark.parametrize("reduction", [None, 3])
 def test_the_same_command_has_the_same_trials(runs, sampler, reduction):
     some = changed(runs, sampler=sampler, reduction=reduction, trials=14)
     first, second = Runner(), Runner()
     assert tuned(some, first) == tuned(some, second)
     assert first.runs == second.runs
+
+
+GRID = ["finetune.learning_rate=choice(1e-5,1e-4,1e-3)", "finetune.batch_size=choice(16,32)"]
+
+
+@pytest.mark.parametrize(("part", "expected"), [(1.0, 6), (0.5, 3), (0.01, 1)])
+def test_a_grid_runs_every_combination_or_the_part_of_them_that_the_seed_draws(runs, part, expected):
+    some, runner = changed(runs, sampler=Sampler.grid, space=GRID, part=part), Runner()
+    found = tuned(some, runner)
+    of_arms = [[_tried(one) for one in runner.runs if one.model_name == name] for name in ("base", "albert")]
+    assert of_arms[0] == of_arms[1]
+    assert len({tuple(one.values()) for one in of_arms[0]}) == len(of_arms[0]) == expected
+    assert part < 1 or _tried(found[0]) == {"learning_rate": BEST, "batch_size": 16}
+    said = search.announced(some)
+    assert said.startswith(f"search: {expected} trial")
+    assert ("% of the grid, drawn by search.seed=1000" in said) == (part < 1)
+    other = Runner()
+    tuned(changed(some, seed=2), other)
+    assert len(other.runs) == len(runner.runs)
+    assert part < 0.1 or [_tried(one) for one in other.runs] != [_tried(one) for one in runner.runs]
+
+
+def test_a_grid_has_no_intervals(compose):
+    with pytest.raises(InputError, match=r"expected finetune\.learning_rate=choice\(A,B\)"):
+        search.dimensions(compose(*SEARCH, "search.sampler=grid")[0])
+
+
+def test_trials_may_be_scored_on_the_reported_rows_where_a_paper_did_and_the_run_says_so(runs):
+    some, runner = changed(runs, selected_on=KeepBest.validation, trials=2), Runner("eval/score")
+    found = tuned([replace(one, finetune=replace(one.finetune, keep_best=KeepBest.validation)) for one in some], runner)
+    assert {one.task.tune_share for one in runner.runs} == {0.0}
+    assert {one.tuned["selected_on"] for one in found} == {"validation"}
+    assert "the very rows that are reported (search.selected_on=validation)" in search.announced(some)
+    with pytest.raises(InputError, match=r"search\.selected_on=none chooses nothing"):
+        search.dimensions(changed(runs, selected_on=KeepBest.none)[0])
 
 
 def test_successive_halving_ends_most_trials_early(runs):

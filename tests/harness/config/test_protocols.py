@@ -1,0 +1,205 @@
+"""A protocol is a file: its settings for each task are what its sources say, and those of one task do not make another arm."""
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from harness.config import protocols
+from harness.config.choices import KeepBest, Sampler
+from harness.config.help import names
+from harness.config.resolve import pretraining_of
+from harness.config.schema import OF_ARM, stated_keys, within
+from harness.errors import InputError
+from harness.paths import conf_directory
+from harness.study import plan, search
+
+SAID = OmegaConf.to_container(OmegaConf.load(Path(__file__).with_name("protocols.yaml")))
+GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb")
+BASE = ("data=local", "scale=base", "model=base")
+SEARCHED = {"rate": "finetune.learning_rate", "batch": "finetune.batch_size", "decay": "finetune.weight_decay"}
+
+
+def composed_of(run) -> dict[str, object]:
+    """What a run of a protocol says, in the words of the fixture."""
+    finetune, searched, reported = run.finetune, run.search, KeepBest.validation
+    grid = {one.key: sorted(one.choices) for one in search.dimensions(run)} if searched.space else {}
+    assert not grid or searched.sampler is Sampler.grid
+    fixed = {"rate": finetune.learning_rate, "batch": finetune.batch_size, "decay": finetune.weight_decay}
+    return {name: grid.get(key, fixed[name]) for name, key in SEARCHED.items()} | {
+        "epochs": finetune.epochs,
+        "warmup": finetune.warmup_fraction,
+        "length": run.task.max_length,
+        "seeds": run.protocol.seeds,
+        "schedule": finetune.schedule.value,
+        "rows": run.data.train_examples,
+        "reported": reported in (finetune.keep_best, searched.selected_on if grid else None),
+        "clipped": finetune.max_grad_norm == 1,
+        "scores": run.protocol.scores,
+        "starts": run.protocol.starts_from,
+        "statistic": run.protocol.statistic.value,
+    }
+
+
+def stated_for(task: str, said: dict) -> dict[str, object]:
+    """What the fixture says of a task."""
+    own = {"schedule": "linear", "rows": None} | said["all"] | said.get("tasks", {}).get(task, {})
+    decoupled = own.pop("decoupled", None)
+    own |= {} if decoupled is None else {"decay": pytest.approx(decoupled / own["rate"])}
+    return {key: sorted(value) if isinstance(value, list) and key != "seeds" else value for key, value in own.items()} | {
+        "scores": said.get("scores", {}).get(task, []),
+        "starts": "mnli" if task in said.get("starts", ()) else None,
+        "statistic": said.get("statistic", "mean"),
+    }
+
+
+ALL = pytest.param("all", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("which", ["mrpc,rte", ALL])
+@pytest.mark.parametrize("name", names("protocol"))
+def test_a_protocol_says_of_each_task_what_its_sources_say(compose, name, which):
+    said = SAID[name]
+    every = {*said.get("tasks", GLUE), *said.get("also", ())}
+    tasks = every if which == "all" else {*which.split(",")}
+    runs = compose("-m", f"task={','.join(sorted(tasks))}", f"+protocol={name}", *BASE)
+    assert {run.task.name for run in runs} == tasks
+    assert {run.label for run in runs} == {"base"}
+    for run in runs:
+        assert composed_of(run) == stated_for(run.task.name, said), run.task.name
+        assert {task.partition("/")[0] for task in run.protocol.average} == every
+    seeds = {task: [run.seed for run in runs if run.task.name == task] for task in tasks}
+    assert seeds == {task: stated_for(task, said)["seeds"] for task in tasks}
+
+
+def test_every_protocol_names_its_sources_and_says_nothing_of_other_tasks():
+    for name in names("protocol"):
+        file = OmegaConf.load(conf_directory() / "protocol" / f"{name}.yaml")
+        assert file.sources, name
+        assert {*file.tasks} == {*SAID[name].get("tasks", GLUE), *SAID[name].get("also", ())}, name
+
+
+def test_of_a_set_of_tasks_those_run_that_the_protocol_has(compose):
+    tasks = [run.task.name for run in compose("task=glue", "+protocol=babylm2025", *BASE)]
+    assert tasks == ["mrpc", "qqp", "mnli", "rte"]
+
+
+def test_no_setting_of_one_task_belongs_to_the_arm():
+    of_tasks = [key for key in stated_keys() if key.partition(".")[0] in protocols.OF_TASKS]
+    assert of_tasks
+    assert not [key for key in of_tasks if within(key, OF_ARM)]
+
+
+def test_what_is_typed_goes_before_the_protocol_and_what_is_typed_for_a_task_before_what_is_typed_for_all(compose):
+    typed = ("finetune.epochs=7", "task.rte.finetune.epochs=9", "task.rte.task.max_length=64", "seed=5")
+    runs = compose("-m", "task=rte,cola", "+protocol=modernbert", *typed, *BASE)
+    found = {run.task.name: (run.finetune.epochs, run.finetune.learning_rate, run.task.max_length, run.seed) for run in runs}
+    assert found == {"rte": (9.0, 5e-5, 64, 5), "cola": (7.0, 8e-5, 256, 5)}
+    assert {run.label for run in runs} == {"base"}
+    for run in runs:  # each is repeated by its own overrides
+        (again, *_) = compose(*run.overrides)
+        assert (again.finetune, again.task, again.protocol) == (run.finetune, run.task, run.protocol)
+
+
+def test_protocols_are_compared_as_arms_each_with_its_own_seeds(compose):
+    runs = compose("-m", "+protocol=modernbert,mosaicbert", "task=rte", *BASE)
+    assert [run.label for run in runs] == ["base protocol=modernbert"] * 3 + ["base protocol=mosaicbert"] * 5
+
+
+def test_the_keys_that_a_protocol_stands_for_are_printed(run_harness):
+    printed = run_harness("+protocol=modernbert", "task=rte", "--cfg", "job").stdout
+    assert {"protocol_name: modernbert", "  learning_rate: 5.0e-05", "  starts_from: mnli"} <= {*printed.splitlines()}
+
+
+def test_protocols_share_a_pretraining(compose):
+    runs = compose("-m", "+protocol=modernbert,mosaicbert", "task=rte", "pretrain=mlm", "seed=1", *BASE)
+    assert [run.label for run in runs] == ["base+mlm protocol=modernbert", "base+mlm protocol=mosaicbert"]
+    first, second = map(pretraining_of, runs)
+    assert (first.label, first.protocol_name) == (second.label, second.protocol_name) == ("base+mlm", "")
+
+
+FILE = """
+sources: [a paper]
+settings: {protocol: {seeds: [3, 4]}, finetune: {epochs: 3}}
+tasks: {bag: {finetune: {epochs: 4}, search: {sampler: grid, space: ["finetune.batch_size=choice(8,16)"]}}, order: }
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Writes a protocol of the user; returns what names it."""
+
+    def write(text: str) -> tuple[str, ...]:
+        for folder, content in {
+            "protocol": text,
+            "experiment": "# @package _global_\ndefaults: [override /task: bag]\n",
+        }.items():
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "mine.yaml").write_text(content)
+        return ("--config-dir", str(tmp_path), "+protocol=mine", "scale=tiny")
+
+    return write
+
+
+def test_a_protocol_may_be_a_file_of_the_user_and_the_task_that_of_an_experiment(compose, own):
+    words = own(FILE)
+    assert [(run.task.name, run.seed, run.finetune.epochs) for run in compose(*words)] == [
+        *(("bag", seed, 4.0) for seed in (3, 4)),
+        *(("order", seed, 3.0) for seed in (3, 4)),
+    ]
+    runs = compose(*words, "+experiment=mine", "task.bag.finetune.batch_size=4")
+    assert [(run.task.name, run.finetune.epochs, run.finetune.batch_size) for run in runs] == [("bag", 4.0, 4)] * 2
+
+
+def test_a_protocol_that_searches_on_some_of_its_tasks_is_one_arm_and_its_runs_are_repeated_without_the_search(compose, own):
+    pytest.importorskip("optuna")
+    words = own(FILE)
+    searches = search.Searches(compose(*words))
+    for trials, _ in searches.rounds():
+        searches.take([{"status": "finished", "metrics": {"tune/score": one.finetune.batch_size / 100}} for one in trials])
+    found = searches.tuned()
+    assert {run.label for run in found} == {"base"}
+    again = compose(*words[:2], *found[0].overrides)
+    assert [(run.finetune.batch_size, run.search.space) for run in again] == [(16, [])] * 2
+
+
+def test_the_plan_says_what_a_protocol_does_and_this_harness_does_not(compose, own, tmp_path):
+    words = own("sources: [a paper]\ntasks: {bag: {protocol: {starts_from: order}}}")
+    (run,) = plan.plan(compose(*words, "task=bag", f"output={tmp_path / 'out'}"))
+    assert run.notes == ["protocol=mine begins bag with the weights of order: not done here"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("setings: {}", "protocol=mine: Object contains unknown field `setings`"),
+        ("tasks: [bag]", "protocol=mine: Expected `object`, got `array` - at `$.tasks`"),
+        ("tasks: {order: }", "unknown task 'bag'; choices for `protocol=mine`: order"),
+        ("tasks: {bag: {finetune: {epoch: 3}}}", "unknown key 'finetune.epoch'"),
+        ("tasks: {bag: {protocol: {seed: [3]}}}", "unknown key 'protocol.seed'"),
+        ("tasks: {bag: {hydra: {searchpath: [a]}}}", "unknown section 'hydra.searchpath'"),
+        ("tasks: {bag: {model: {hidden_size: 8}}}", "unknown section 'model.hidden_size'"),
+    ],
+)
+def test_a_wrong_file_is_one_line(compose, own, text, said):
+    with pytest.raises(InputError) as error:
+        compose(*own(f"sources: [a paper]\n{text}"), "task=bag")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("+protocol=brt",), "unknown protocol 'brt'; did you mean 'bert'?"),
+        (("+protocol=bert", "finetune=quick"), "finetune=quick and protocol=bert both say how runs train"),
+        (("task.cola.finetune.epochs=1",), "no run is on this task: add task=cola"),
+        (("-m", "task.rte.finetune.epochs=1,2"), "sweeps a key of one task"),
+        (("task.rte.model.hidden_size=8",), "unknown section 'model'; choices for `task.rte`: data, finetune, task"),
+        (("task.rte.finetune.lr=1",), "did you mean 'finetune.learning_rate'?"),
+    ],
+)
+def test_what_cannot_be_said_of_a_task_is_one_line(compose, words, said):
+    with pytest.raises(InputError) as error:
+        compose("task=rte", *words, *BASE)
+    assert said in str(error.value)
