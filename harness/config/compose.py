@@ -547,8 +547,8 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         node, of_hydra = composed if composed is not None and not of_members else source.compose(own)
         follows = OmegaConf.select(node, "pretrain.seed") is None
         said = keys_of_files(source, of_hydra, own)
-        typed = overrides if name is None else own
-        run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, typed, swept, said)
+        typed, lifts = (overrides, swept) if name is None else (own, [*dict.fromkeys([*swept, "protocol"])])
+        run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, typed, lifts, said)
         uri = None if "tracking.uri" in map(key_of, overrides) else run.tracking.uri
         if uri is not None and (variable := next((name for name in MLFLOW if os.environ.get(name)), None)):
             raise InputError(

@@ -31,6 +31,9 @@ SERVING = {Backend.onnxruntime: "onnxruntime", Precision.int8_weights: "torchao"
 DEVICES = ("hardware.devices", "hardware.sharding", "hardware.threads")
 """Keys that say how many processes and threads share the work."""
 
+OF_PROTOCOLS = ("finetune.", "task.max_length", "data.train_examples")
+"""Facts that belong to the arm where a protocol is named, which states them."""
+
 CHOICES = ("model_name", "scale_name", "protocol_name", "enhancements", "enhancements.")
 """Keys that name what other keys say."""
 
@@ -228,6 +231,9 @@ def lifted(runs: Iterable[Identity]) -> list[str]:
     """
     identities = list(runs)
     varying = arms.varying(run.facts for run in identities)
+    if any(run.config.protocol_name for run in identities):  # other commands of the study may name other protocols
+        varying = sorted({*varying, *(key for run in identities for key in run.facts if arms.within(key, OF_PROTOCOLS))})
     swept = {key for run in identities for key in (*run.config.swept, *(f"{key}." for key in run.config.swept))}
     of_conditions = ("measure.", "task.", "facts.rows")
-    return [key for key in varying if not arms.within(key, of_conditions) or arms.within(key, swept)]
+    of_arms = {*swept, *(OF_PROTOCOLS if "protocol" in swept else ())}
+    return [key for key in varying if not arms.within(key, of_conditions) or arms.within(key, of_arms)]
