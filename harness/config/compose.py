@@ -407,6 +407,9 @@ class Sweep:
         """The runs of a job, with its seed, or with those of its protocol where it names none."""
         replicate = Replicate.of(job)
         of_others, follows = self.runs_of(replicate.others)
+        starts = dict.fromkeys(run.protocol.starts_from for run in of_others if run.protocol.starts_from)
+        for task in [one for one in starts if one not in {run.task.name for run in of_others}]:
+            of_others = [*self.runs_of((*without(replicate.others, ("task",)), f"task={task}"))[0], *of_others]
         return [one.of_run(run, follows) for run in of_others for one in replicate.with_seeds(run.protocol.seeds)]
 
     def runs(self) -> list[RunConfig]:
