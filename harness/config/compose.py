@@ -418,6 +418,8 @@ class Sweep:
         runs: list[RunConfig] = []
         for job in [*self.jobs, *self.controls(first)]:
             runs += self.of_job(job)
+        if first.protocol_name:  # several tasks may start from one
+            runs = [*{(*sorted(run.overrides), str(run.seed)): run for run in runs}.values()]
         if any(run.sweep.until is Until.resolved for run in runs):
             if "pretrain.seed" in self.swept:
                 raise InputError(

@@ -94,15 +94,13 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     for config in itertools.chain(*stages(with_sizes(with_workers(composed, facts.cores()), cache))):
         by_seed = first.get(_stage(config, config.protocol.starts_from), {})
         needed = by_seed.get(config.seed) or next(iter(by_seed.values()), None)
-        for run in _runs(config, cache, planned):
+        for run in _runs(config, cache, planned, needed):
             run = run if needed is None or run.inputs.is_pretraining else _staged(run, needed)
             weights = run.config.model.init_from or run.config.model.encoder
             read = run.inputs.weights_read and f"{weights}: {run.inputs.weights_read}"
             shape = _resizing(run.config).note(run.config) if run.config.matched else None
-            staged = (
-                needed
-                and f"{config.task.name} starts from the fine-tuned weights of {needed.config.task.name} ({config.label})"
-            )
+            begun = needed and f"{needed.config.task.name} ({needed.config.label})"
+            staged = begun and f"{config.task.name} starts from the fine-tuned weights of {begun}"
             said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run), staged)
             run.notes = [*filter(None, said), *run.notes]
             same = planned.setdefault(run.folder, run)
@@ -250,10 +248,15 @@ class Cache:
         return self._keys[settings]
 
 
-def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) -> list[PlannedRun]:
-    """The composed run, after the pretraining that it needs, if any."""
+def _runs(
+    composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun], first: PlannedRun | None = None
+) -> list[PlannedRun]:
+    """The composed run, after the pretraining that it needs, if any, with the vocabulary of `first`, whose weights it gets."""
     prerequisites = start.read(composed)
     config = resolve(composed, prerequisites)
+    if first is not None and not (config.tokenizer.file or config.tokenizer.vocab_file):
+        file = str(paths.data_folder(config.output, first.inputs.rows) / native.TOKENIZER)
+        config = replace(config, tokenizer=replace(config.tokenizer, file=file))
     tokenizer_file = hashlib.sha256(vocabulary_bytes(config.tokenizer)).hexdigest()[:16]
     if config.pretrain.checkpoint is not None and prerequisites.checkpoint is not None:
         return [_from_checkpoint(config, prerequisites, prerequisites.checkpoint, tokenizer_file, cache)]
