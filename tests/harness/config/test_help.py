@@ -115,7 +115,9 @@ def test_defaults_are_those_that_a_command_without_arguments_composes(compose):
 def test_keys_of_a_model_are_under_the_headings_of_the_schema():
     page = page_of("model")
     assert re.search(r"^  Attention\n  model\.position=learned ", page, re.MULTILINE)
-    assert re.search(r"^  model\.hidden_size=128 +int +Hidden size: features per token", page, re.MULTILINE), "the default scale is tiny"
+    assert re.search(r"^  model\.hidden_size=128 +int +Hidden size: features per token", page, re.MULTILINE), (
+        "the default scale is tiny"
+    )
 
 
 def test_key_has_its_comment_and_its_choices_have_theirs(capsys):
