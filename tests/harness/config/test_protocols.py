@@ -206,7 +206,7 @@ def test_its_weights_are_what_the_other_task_starts_with(run_harness, own, tmp_p
     [
         ("setings: {}", "protocol=mine: Object contains unknown field `setings`"),
         ("tasks: [bag]", "protocol=mine: Expected `object`, got `array` - at `$.tasks`"),
-        ("tasks: {order: }", "unknown task 'bag'; choices for `protocol=mine`: order"),
+        ("tasks: {order: }", "protocol=mine has no task 'bag': expected one of order"),
         ("tasks: {bag: {finetune: {epoch: 3}}}", "unknown key 'finetune.epoch'"),
         ("tasks: {bag: {protocol: {seed: [3]}}}", "unknown key 'protocol.seed'"),
         ("tasks: {bag: {hydra: {searchpath: [a]}}}", "unknown section 'hydra.searchpath'"),
