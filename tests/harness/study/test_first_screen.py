@@ -5,7 +5,7 @@ import pytest
 from harness.document import Cell, Screen, Table, first_screen
 
 SCREEN = Screen(
-    "**Score against base**: small\\_one (−1.0 points) is not resolved. **Cost**: small\\_one is best in parameters (−50.0 %).",
+    "**Score against base**: small\\_one (−1.0 points) is inconclusive. **Cost**: small\\_one is best in parameters (−50.0 %).",
     Table(
         ["arm", "score: accuracy", "parameters"],
         [
@@ -17,7 +17,7 @@ SCREEN = Screen(
             ],
         ],
     ),
-    ["▲ better, ▼ worse, ~ not resolved. ± is the standard deviation\nover replicates."],
+    ["▲ better, ▼ worse, ~ inconclusive. ± is the standard deviation\nover replicates."],
 )
 
 
@@ -29,9 +29,9 @@ def test_table_legend_and_the_score_of_each_arm_stand_below_each_other():
         "small_one    0.790 ± 0.010       1.0 M",
         "             −1.0 points ~   −50.0 % ▲",
         "",
-        "▲ better, ▼ worse, ~ not resolved. ± is the standard deviation over replicates.",
+        "▲ better, ▼ worse, ~ inconclusive. ± is the standard deviation over replicates.",
         "",
-        "Score against base: small_one (−1.0 points) is not resolved. Cost: small_one is best in parameters",
+        "Score against base: small_one (−1.0 points) is inconclusive. Cost: small_one is best in parameters",
         "(−50.0 %).",
     ]
 
