@@ -350,9 +350,7 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     assert {arm: "†" in cells[arm][0] for arm in ("base", "b", "c")} == {"base": False, "b": True, "c": True}
     said = "\n".join(parts(findings.cautions(comparison)))
     assert "**Warnings of trainings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
-    assert (
-        "Not shown to beat the majority baseline**, which ignores the text: c on sst2" in said
-    )  # once, in these words
+    assert "Not shown to beat the majority baseline**, which ignores the text: c on sst2" in said  # once, in these words
     assert "not above the majority baseline" not in said
     assert overview.NOTES["†"] in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
 
