@@ -2,7 +2,7 @@
 
 python -m reports.after_look, with a JSON object on stdin: the `study`, the `folders` of its runs and its `output`, and
 `baselines`, of which the first that there is counts. With `headline`, a metric or null, prints, as JSON, a text of every arm
-and which arms are not resolved; without it what the report opens with, a `harness.document.Screen` or null.
+and which arms are inconclusive; without it what the report opens with, a `harness.document.Screen` or null.
 """
 
 import json
