@@ -5,6 +5,7 @@ time of one run. Time and memory are those of earlier runs on this machine; wher
 """
 
 from harness.comparison.paired import POWER
+from harness.config.choices import KeepBest, Sampler
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
@@ -129,6 +130,14 @@ def _row(group: Group) -> tuple[str, ...]:
     return (name, todo, scaled(group.work.parameters, ""), flops, memory, time, source)
 
 
+def _trials(group: Group) -> float:
+    """The trials of a search as a number of its runs: each with its epochs, without the rows that they are scored on."""
+    run = group.runs[0].config
+    share = 0.0 if run.search.selected_on is KeepBest.validation else run.task.tune_share or run.search.tune_share
+    settings = search.grid(run) if run.search.sampler is Sampler.grid else [{}] * run.search.trials
+    return (1 - share) * sum(one.get("finetune.epochs", run.finetune.epochs) / run.finetune.epochs for one in settings)
+
+
 def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> list[str]:
     """How many runs are left, and how long they and the timing session take, as far as that is known."""
     todo, every = sum(len(group.open) for group in groups), sum(len(group.runs) for group in groups)
@@ -141,6 +150,12 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
         known = f"about {duration(training)}, {how}{rest}"
         time = known if unknown < todo else "their time is not known; --probe times a few steps"
         lines.append(f"Training and evaluation: {time}")
+    tuned = [group for group in groups if group.open and group.runs[0].config.search.space]
+    if tuned:
+        flops = [_trials(group) * group.work.flops for group in tuned if group.work.flops]
+        seconds = [_trials(group) * group.pace.seconds for group in tuned if group.pace]
+        known = f", about {duration(sum(seconds))}" if len(seconds) == len(tuned) else ""
+        lines.append(f"Trials of the search, before them: {scaled(sum(flops), 'FLOP')} of training{known}")
     if timing is not None:
         count = f"{counted(timing.variants, 'shape')} and {counted(timing.replicates, 'A/A replicate')}"
         rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()

@@ -1,5 +1,7 @@
 """`python -m harness plan`: what is done, what is left, and what it takes."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from harness.__main__ import main
@@ -39,6 +41,8 @@ def test_wrong_input_is_one_line(capsys):
 
 class Run:
     """What the summary reads of a planned run."""
+
+    config = SimpleNamespace(search=SimpleNamespace(space=[]))
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -109,6 +113,13 @@ def test_times_add_up(monkeypatch):
     assert [cell.strip() for cell in table[3].split("  ") if cell.strip()] == [
         *("albert, mini, bag", "3 of 3", "1 M", "2 GFLOP", "-", "about 10 s", "a probe of 6 steps")
     ]
+
+
+def test_the_trials_of_a_search_are_counted_with_their_epochs_and_without_the_rows_that_score_them(compose, monkeypatch):
+    (run,) = compose("task=bag", "search=grid", "search.space=['finetune.epochs=choice(1,3)']", "finetune.epochs=2", "seed=0")
+    made = group("base, tiny, bag", 1, 0, Pace(100.0, None, "a probe"), monkeypatch)
+    made.runs[0].config = run
+    assert "Trials of the search, before them: 3.6 GFLOP of training, about 3 min" in plan.summary([made], None)
 
 
 @pytest.mark.long
