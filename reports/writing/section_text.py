@@ -139,6 +139,9 @@ BY_WHAT_IT_REPORTS = (
     "search.selected_on=validation): "
     "the score is too good by an unknown amount"
 )
+SELECTED = "§"
+SELECTED_NOTE = f"{SELECTED} Selected on the reported rows (epoch or setting): the score is too high."
+"""What the mark of a score says."""
 LIMITED = "data.validation_examples"
 
 
