@@ -130,7 +130,7 @@ def _page_of_section(section: str) -> str:
     width = max(map(len, shown.values())) + 4
     type_width = max((len(types[key]) for key in keys if not (stated_keys()[key].section or _type(key)[1])), default=0)
     for key in keys:
-        comment, its_heading = _comment(key)
+        comment, its_heading = comment_of(key)
         if its_heading != heading:
             heading = its_heading
             lines.append(f"\n  {heading}" if heading else "")
@@ -139,7 +139,7 @@ def _page_of_section(section: str) -> str:
 
 
 def _page_of_key(written: str, key: str) -> str:
-    (kind, choices), comment, stated = _type(key), _comment(key)[0], stated_keys()[key]
+    (kind, choices), comment, stated = _type(key), comment_of(key)[0], stated_keys()[key]
     allowed = stated.field.metadata.get("range", Range()).expected(0)
     lines = [f"{written}={_default(key)}", wrapped(f"{kind}{allowed and ', '}{allowed}", 2)]
     lines += [wrapped(line, 2) for line in (comment, *(f"read where a run {when.why}" for when in stated.read)) if line]
@@ -161,9 +161,9 @@ def _type(key: str) -> tuple[str, dict[str, str]]:
     return ", ".join(choices) + null, choices
 
 
-def _comment(key: str) -> tuple[str, str]:
-    comment, heading = _comments(stated_keys()[key].owner).get(key.rpartition(".")[2], ("", ""))
-    return re.sub(r"\bNone\b", "null", comment), heading
+def comment_of(key: str) -> tuple[str, str]:
+    """What the key means, a sentence, and the heading of its part of the section; both empty where nothing is stated."""
+    return _comments(stated_keys()[key].owner).get(key.rpartition(".")[2], ("", ""))
 
 
 @cache
