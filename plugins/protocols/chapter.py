@@ -21,7 +21,7 @@ from harness.plugins.protocols.optimism import optimism, scores
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.predictions import predictions
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, section_text
+from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import POINTS, Chapter, escape
 
 TEXTS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, str])
@@ -80,14 +80,18 @@ def chapter(study: Study) -> Chapter:
             cells = [points(one.number(place), one.row_of(place)) for place in places]
             part = "" if one.places == one.named else f" ({len(one.places)} of {len(one.named)})"
             same_runs, clean = one.average(own=False, statistic="mean"), plain.average() if plain else math.nan
-            averages = [points(one.average(), *one.rows.values(), part=part), points(same_runs, *one.rows.values()), points(clean)]
+            averages = [
+                points(one.average(), *one.rows.values(), part=part),
+                points(same_runs, *one.rows.values()),
+                points(clean),
+            ]
             numbers.append([escape(one.label), *cells, *averages, signed(one.average() - clean)])
             parts += [[escape(one.label), *causes(study, one, plain)]] if plain and one is not plain else []
         sentences += spread(model, of_model)
     if not every:
         return Chapter()
     table = formats.table(["arm", *places, "average", *CLEAN], numbers)
-    notes = [section_text.SELECTED_NOTE] if any(section_text.SELECTED in cell.text for row in table.rows for cell in row) else []
+    notes = [tables.SELECTED_NOTE] if any(tables.SELECTED in cell.text for row in table.rows for cell in row) else []
     notes += [TEXTS["part"]] if any(one.places != one.named for one in every) else []
     blocks: list[Block] = [TEXTS["intro"], table, *notes, *sentences]
     blocks += [TEXTS["causes"], formats.table(["arm", *CAUSES], parts)] if parts else []
@@ -108,7 +112,7 @@ def protocols(study: Study) -> dict[str, list[Protocol]]:
 
 def points(value: float, *rows: Row | None, part: str = "") -> Cell:
     """`62.1 (5 of 8) §`, marked where a row was selected on the rows that it reports; a dash where it is unknown."""
-    mark = f" {section_text.SELECTED}" * any(section_text.selected(row.runs) for row in rows if row)
+    mark = tables.selection_mark(run for row in rows if row for run in row.runs)
     return Cell(DASH) if math.isnan(value) else Cell(f"{POINTS * value:.1f}{part}{mark}", value, "score")
 
 
@@ -153,10 +157,10 @@ def setting_optimism(study: Study, row: Row, reported: list[str]) -> tuple[float
         return 0.0, 0.0
     fixed = run.facts.keys() - json.loads(run.params["tuned.settings"]).keys()
     trials = [trial for trial in study.trials if all(trial.facts.get(key) == run.facts[key] for key in fixed)]
-    tables = [table for trial in trials if trial.task == run.task and (table := predictions(trial, study.output))]
-    if len(tables) < 2:
+    known = [table for trial in trials if trial.task == run.task and (table := predictions(trial, study.output))]
+    if len(known) < 2:
         return math.nan, 0.0
-    labels, predicted = tables[0]["label"].to_numpy(), np.stack([table["prediction"].to_numpy() for table in tables])
+    labels, predicted = known[0]["label"].to_numpy(), np.stack([table["prediction"].to_numpy() for table in known])
     selected_by, *of = (scores(name, labels, predicted) for name in (run.params["task.headline"], *of_rows))
     value, half = (len(of) / len(reported) * each for each in optimism(selected_by, of, len(labels)))
     return value, half

@@ -1,8 +1,10 @@
 """How much a score gains because its candidate was selected on the rows that it reports, from predictions of all candidates.
 
-Selecting on a random half of the rows and scoring the selected candidate on both halves gives the optimism of half as many rows,
-without bias: the other half took no part. The optimism of equal candidates falls with the square root of the rows, so all rows
-have 1/√2 of it, and less where candidates differ. Related: arXiv:1708.07180; Cawley and Talbot, 2010 (JMLR 11, section 5).
+Selecting on a random half of the rows and scoring the selected candidate on both halves estimates the optimism of half as many
+rows without bias: the other half took no part. The optimism of equal candidates falls with the square root of the rows, so that
+of all rows is 1/√2 of it, and less where candidates differ.
+
+Related: arXiv:1708.07180; Cawley and Talbot, 2010 (JMLR 11, section 5).
 """
 
 from collections.abc import Callable, Sequence
