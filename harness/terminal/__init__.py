@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
@@ -82,16 +82,22 @@ def columns() -> int:
     return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns) if _has_width() else WIDTH
 
 
-def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "") -> str:
-    """The text, at most WIDTH and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
+def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "", most: int = WIDTH) -> str:
+    """The text, at most `most` and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
 
     A number stays with its percent sign and with the bracket that says where it holds. No-break spaces are kept together.
     """
     bound = re.sub(r" (?=%|\(\d)", "\N{NO-BREAK SPACE}", text)
-    lines = textwrap.wrap(bound, min(WIDTH, columns()) - indent - len(ending), break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(bound, min(most, columns()) - indent - len(ending), break_long_words=False, break_on_hyphens=False)
     starts, endings = [first, *[""] * len(lines)], [*[ending] * (len(lines) - 1), ""]
     joined = (f"{start:{indent}}{line}{end}" for start, line, end in zip(starts, lines, endings, strict=False))
     return "\n".join(joined).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def listed(title: str, lines: Mapping[str, str]) -> str:
+    """Names and their meanings, wrapped to the terminal, below a title; empty without any."""
+    width = max(map(len, lines), default=0) + 4
+    return "\n".join([title, *(wrapped(meaning, width, f"  {name}") for name, meaning in lines.items())]) if lines else ""
 
 
 def counted(number: int, what: str) -> str:
