@@ -85,6 +85,7 @@ def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None =
             Options(options.target, options.with_wnli, options.all_pairs, options.random_tasks, audit_of(options, runs)),
             output=runs.reader.output,
             forkable=runs.reader.forkable,
+            trials=runs.trials,
         )
         return render.render(study, options.format, pictures)
 

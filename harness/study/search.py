@@ -286,18 +286,22 @@ def announced(composed: list[RunConfig]) -> str | None:
     fewest = sum(trials)
     most = sum(number * rungs_of(config.search) for number, config in zip(trials, searches, strict=True))
     runs = counted(fewest, "run") if most == fewest else f"{fewest:,} to {most:,} runs"  # a trial may end at any budget
-    first, search = searches[0], searches[0].search
-    share = first.task.tune_share or search.tune_share
-    rows = f"trained on {100 * (1 - share):g} % of the rows of train and scored on the others"
-    if search.selected_on is KeepBest.validation:
-        rows = "scored on the very rows that are reported (search.selected_on=validation)"
-    part = f" ({100 * search.part:g} % of the grid, drawn by search.seed={search.seed})" if search.part < 1 else ""
+    scored = " or ".join(dict.fromkeys(map(_scored, searches)))
     arms = len({key_of(config)[:-1] for config in searches})
     each = counted(trials[0], "trial") if len({*trials}) == 1 else f"{min(trials)} to {max(trials)} trials"
     return (
-        f"search: {each}{part} of each of {counted(arms, 'arm')}, on each task, come first, "
-        f"{runs} in all without measurements, {rows}; the table is of the settings given"
+        f"search: {each} of each of {counted(arms, 'arm')}, on each task, come first, "
+        f"{runs} in all without measurements, {scored}; the table is of the settings given"
     )
+
+
+def _scored(config: RunConfig) -> str:
+    """On which rows the trials of this run are scored, and which part of its grid they are."""
+    search, share = config.search, config.task.tune_share or config.search.tune_share
+    part = f" ({100 * search.part:g} % of the grid, drawn by search.seed={search.seed})" if search.part < 1 else ""
+    if search.selected_on is KeepBest.validation:
+        return f"scored on the very rows that are reported (search.selected_on=validation){part}"
+    return f"trained on {100 * (1 - share):g} % of the rows of train and scored on the others{part}"
 
 
 def _overrides(config: RunConfig, settings: Settings) -> list[str]:

@@ -40,6 +40,7 @@ CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 WARNED, BELOW = "†", "‡"
 NOTES = {
     WARNED: "† A training has a warning, which the report names.",
+    tables.SELECTED: tables.SELECTED_NOTE,
     BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }
 """Sign at a value -> what it says below the table."""
@@ -190,10 +191,9 @@ def cell(over: Overall, label: str, name: str) -> Cell:
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
     text += f" ({of} of {most} tasks)" if of < most else ""
-    text += f" {WARNED}" * (
-        name in (HEADLINE, LOSS)
-        and any(findings.is_warned(run) for part in over.having(label, name) if (row := part.row_of(label)) for run in row.runs)
-    )
+    if name in (HEADLINE, LOSS):
+        runs = [run for part in over.having(label, name) if (row := part.row_of(label)) for run in row.runs]
+        text += f" {WARNED}" * any(map(findings.is_warned, runs)) + tables.selection_mark(runs)
     value = Cell(text, spread.mean, metric.unit)
     if label == over.comparison.baseline or not tables.is_judged(metric):
         return value
@@ -229,7 +229,7 @@ def tasks_table(comparison: Comparison) -> list[Block]:
 def noted(table: Table) -> list[str]:
     """What the signs in a table say."""
     texts = [cell.text for row in table.rows for cell in row]
-    return [note for sign, note in NOTES.items() if any(text.endswith(sign) for text in texts)]
+    return [note for sign, note in NOTES.items() if any(f" {sign}" in text for text in texts)]
 
 
 def _score(section: Section, label: str, with_change: bool) -> Cell:
@@ -237,7 +237,8 @@ def _score(section: Section, label: str, with_change: bool) -> Cell:
     spread = row.spread(HEADLINE) if row else None
     if row is None or spread is None:
         return Cell(DASH)
-    text = formats.value(spread.mean, "score", spread.sd) + f" {BELOW}" * findings.is_below_constant(section, row)
+    signs = f" {BELOW}" * findings.is_below_constant(section, row) + tables.selection_mark(row.runs)
+    text = formats.value(spread.mean, "score", spread.sd) + signs
     change = section.change(row, HEADLINE) if with_change and row is not section.before else None
     value = Cell(text, spread.mean, "score")
     return _with_short(value, change, "score") if change else value
