@@ -320,7 +320,7 @@ shown        neither  share     eval/most_frequent_label_share         share of 
 by seed      neither  examples  eval/examples                   validation examples
 own clock    higher   pairs/s   eval/pairs_per_s                minimal pairs scored a second, with all their masks
 by seed      neither  score     eval/unigram_score              score of the corpus's word frequencies
-by seed  neither  score  eval/majority_score  constant answer: most frequent class (F1: class 1) or tag, no answer, first words
+by seed  neither  score  eval/majority_score  majority baseline (most frequent class or tag, empty answer, first words)
 
 by seed      lower    loss       pretrain/loss                      pretraining loss
 by seed      lower    nats       pretrain/masked_loss               held-out masked loss

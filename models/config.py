@@ -46,7 +46,7 @@ class Activation(Enum):
     gelu = "gelu"
     gelu_tanh = "gelu_tanh"
     relu = "relu"
-    relu2 = "relu2"  # its square (arXiv:2109.08668)
+    relu2 = "relu2"  # squared ReLU (arXiv:2109.08668)
     silu = "silu"
     tanh = "tanh"
 
@@ -56,26 +56,26 @@ class Body(Enum):
 
     transformer = "transformer"
     encoder_decoder = "encoder_decoder"  # arXiv:1706.03762
-    lstm = "lstm"  # two directions, in ELMo's place (arXiv:1802.05365)
-    static = "static"  # nothing, in word2vec's place (arXiv:1301.3781)
-    foreign = "foreign"  # an encoder class of another package, embeddings included, which model.encoder names
+    lstm = "lstm"  # bidirectional LSTM, as in ELMo (arXiv:1802.05365)
+    static = "static"  # no layers, as in word2vec (arXiv:1301.3781)
+    foreign = "foreign"  # encoder class of another package, with its embeddings (model.encoder)
 
 
 class Init(Enum):
     """Standard deviation of the initial values of matrices."""
 
     flat = "flat"  # initializer_range everywhere (arXiv:1810.04805)
-    scaled_by_depth = "scaled_by_depth"  # over the root of 2 L where a block adds to its input (GPT-2; arXiv:1909.08053)
-    small_embeddings = "small_embeddings"  # of embeddings the root of 2 / (5 E) (arXiv:2212.14034, after arXiv:1910.05895)
+    scaled_by_depth = "scaled_by_depth"  # divided by sqrt(2 L) for residual outputs (GPT-2; arXiv:1909.08053)
+    small_embeddings = "small_embeddings"  # sqrt(2 / (5 E)) for embeddings (arXiv:2212.14034, after arXiv:1910.05895)
 
 
 class Trains(Enum):
     """Which parameters a fine-tuning changes; what is above the encoder is always trained."""
 
     all = "all"
-    head = "head"  # nothing else: a probe on the frozen encoder
-    bitfit = "bitfit"  # and the biases of the encoder (arXiv:2106.10199)
-    lora = "lora"  # and matrices of low rank, added to those of queries and values (arXiv:2106.09685)
+    head = "head"  # only the head: a probe on the frozen encoder
+    bitfit = "bitfit"  # head and biases (arXiv:2106.10199)
+    lora = "lora"  # head and low-rank matrices on queries and values (arXiv:2106.09685)
 
 
 class Position(Enum):
@@ -83,10 +83,10 @@ class Position(Enum):
 
     learned = "learned"  # added to the embeddings
     sinusoidal = "sinusoidal"  # added to the embeddings (arXiv:1706.03762)
-    rotary = "rotary"  # turns queries and keys (arXiv:2104.09864)
-    alibi = "alibi"  # a penalty on distance (arXiv:2108.12409)
-    bucketed = "bucketed"  # a learned bias by bucket of distance, shared over layers (arXiv:1910.10683)
-    disentangled = "disentangled"  # content-to-position and back (arXiv:2006.03654)
+    rotary = "rotary"  # rotation of queries and keys (arXiv:2104.09864)
+    alibi = "alibi"  # linear penalty on distance (arXiv:2108.12409)
+    bucketed = "bucketed"  # learned bias per distance bucket, shared over layers (arXiv:1910.10683)
+    disentangled = "disentangled"  # content-to-position and position-to-content terms (arXiv:2006.03654)
     relative = "relative"  # relative attention (arXiv:1901.02860), with segment terms unless causal (arXiv:1906.08237)
     none = "none"
 
@@ -175,131 +175,143 @@ class EncoderConfig:
     # Encoder
     encoder: str | None = option(
         None, earlier=...
-    )  # class of another package in place of ours: MODULE:CLASS, a name that it registers, or transformers
+    )  # Encoder class of another package: MODULE:CLASS, a registered name, or transformers. Example: my_package:Encoder.
     options: dict[str, Any] = option(
         dict, earlier=..., needs={"encoder": NOT_NULL}
-    )  # of its constructor; of transformers its config.json
+    )  # Options of the encoder class; for transformers, keys of its config. Example: {hidden_size: 128}.
     layers_kept: list[int] = option(
         list, earlier=..., needs={"encoder": NOT_NULL}, at_least=0, limit=MOST_LAYERS
-    )  # of its layers, counted from 0; empty: all
-    body: Body = Body.transformer  # layers between embeddings and heads
-    layers: str | None = option(None, earlier=...)  # of another package, in place of body, by their name
-    hidden_size: int = option(768, at_least=1, limit=LARGEST_SIZE)  # features of a token in every layer
+    )  # Indices of the encoder layers to keep, from 0; empty keeps all. Example: [0,2,4].
+    body: Body = Body.transformer  # Kind of layers between embeddings and heads.
+    layers: str | None = option(
+        None, earlier=...
+    )  # Name of a layer class from another package, in place of model.body. Example: my_layers.
+    hidden_size: int = option(768, at_least=1, limit=LARGEST_SIZE)  # Hidden size: features per token in every layer.
     num_hidden_layers: int = option(
         12, needs=LAYERED, at_least=1, limit=MOST_LAYERS
-    )  # layers; depth_fraction says how many of them are there
-    depth_fraction: float = option(1.0, needs=LAYERED, above=0, at_most=1)  # share of num_hidden_layers that is there
+    )  # Number of layers, of which model.depth_fraction are used.
+    depth_fraction: float = option(1.0, needs=LAYERED, above=0, at_most=1)  # Share of model.num_hidden_layers that is used.
     num_hidden_groups: int | None = option(
         None, needs=ATTENDING, at_least=1, limit=MOST_LAYERS
-    )  # None: as many as layers, nothing is shared (arXiv:1909.11942)
+    )  # Groups of layers that share weights. Null: one per layer, no sharing (arXiv:1909.11942). Example: 1.
     sharing: Sharing = option(
         Sharing.all, needs=ATTENDING | {"num_hidden_groups": NOT_NULL}
-    )  # what the layers of one group have in common
-    initializer_range: float = option(0.02, at_least=0, limit=100)  # standard deviation of the initial values of matrices
-    init: Init = Init.flat  # how that deviation differs between matrices
+    )  # Which weights the layers of a group share.
+    initializer_range: float = option(0.02, at_least=0, limit=100)  # Standard deviation of the initial values of matrices.
+    init: Init = Init.flat  # Scheme that scales the initial standard deviation between matrices.
     # Embeddings
     vocab_size: int = option(
         30522, role=Role.derived, at_least=1, limit=LARGEST_TABLE
-    )  # rows of the table of tokens; a run has as many as its tokenizer
+    )  # Rows of the token embedding table; a run uses the size of its tokenizer.
     max_position_embeddings: int = option(
         512, at_least=1, limit=LARGEST_TABLE
-    )  # rows of the table of positions: tokens of the longest text
-    position_offset: int = option(0, at_least=0, limit=LARGEST_TABLE)  # number of the first position
-    type_vocab_size: int = option(
-        2, at_least=0, limit=LARGEST_TABLE
-    )  # kinds of segments, such as the two texts of a pair; 0: no table of them
+    )  # Maximum tokens of a text: rows of the position embedding table.
+    position_offset: int = option(0, at_least=0, limit=LARGEST_TABLE)  # Index of the first position, as RoBERTa's 2.
+    type_vocab_size: int = option(2, at_least=0, limit=LARGEST_TABLE)  # Number of segment types; 0 removes segment embeddings.
     pad_token_id: int = option(
         0, role=Role.derived, limit=LARGEST_TABLE
-    )  # piece that fills up short texts; a run has that of its tokenizer
+    )  # Id of the padding token; a run uses that of its tokenizer.
     embedding_size: int | None = option(
         None, at_least=1, limit=LARGEST_SIZE
-    )  # None: hidden_size * embedding_fraction, rounded to a multiple of 8
+    )  # Size of token embeddings. Null: hidden_size * embedding_fraction, rounded to a multiple of 8. Example: 128.
     embedding_fraction: float = option(
         1.0, needs={"embedding_size": (None,)}, above=0, at_most=1
-    )  # size of a token's vector, as a share of hidden_size
-    embedding_norm: bool = True  # the sum of the embeddings is normed
-    embedding_scale: bool | None = None  # token vectors times the root of their size; None: with position=sinusoidal
+    )  # Size of token embeddings, as a share of the hidden size.
+    embedding_norm: bool = True  # Normalise the sum of the embeddings.
+    embedding_scale: bool | None = (
+        None  # Scale token embeddings by the root of their size. Null: only with sinusoidal positions.
+    )
     # Norms and residuals
-    norm: Norm = Norm.layer  # layer norm (arXiv:1607.06450) or root mean square norm (arXiv:1910.07467)
+    norm: Norm = Norm.layer  # Normalisation: layer norm (arXiv:1607.06450) or RMS norm (arXiv:1910.07467).
     norm_place: NormPlace = option(
         NormPlace.post, needs=ATTENDING
-    )  # after the residual sum; pre: before attention and feed-forward, and once at the end
-    norm_bias: bool = option(True, needs={"norm": (Norm.layer,)})  # layer norms add a learned vector
-    layer_norm_eps: float = option(1e-12, at_least=0, limit=1)  # added to the variance in every norm
-    hidden_dropout_prob: float = option(0.1, at_least=0, below=1)  # of the embeddings and of what each block adds, in training
+    )  # Place of the norms: post follows the residual sum, pre precedes each block and ends the stack.
+    norm_bias: bool = option(True, needs={"norm": (Norm.layer,)})  # Use a bias in layer norms.
+    layer_norm_eps: float = option(1e-12, at_least=0, limit=1)  # Epsilon added to the variance in every norm.
+    hidden_dropout_prob: float = option(0.1, at_least=0, below=1)  # Dropout of the embeddings and of each block's output.
     # Attention
-    position: Position = Position.learned  # how the model knows the position of a token
-    attention: str | None = option(None, earlier=..., needs=ATTENDING)  # of another package, by its name
-    num_attention_heads: int = option(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)  # heads of each layer
+    position: Position = Position.learned  # Position encoding.
+    attention: str | None = option(
+        None, earlier=..., needs=ATTENDING
+    )  # Name of an attention class from another package. Example: my_attention.
+    num_attention_heads: int = option(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)  # Attention heads per layer.
     head_size: int | None = option(
         None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
-    )  # features of one head; None: hidden_size / num_attention_heads
-    attention_bias: bool = option(True, needs=ATTENDING)  # of the four projections
-    attention_scale: bool = option(True, needs=ATTENDING)  # products divided by the root of the head size
+    )  # Features per head. Null: hidden_size / num_attention_heads. Example: 64.
+    attention_bias: bool = option(True, needs=ATTENDING)  # Use biases in the four attention projections.
+    attention_scale: bool = option(True, needs=ATTENDING)  # Divide attention scores by the root of the head size.
     base_head_size: int | None = option(
         None, earlier=..., needs=SCALED_ATTENTION, at_least=1, limit=LARGEST_SIZE
-    )  # products divided by the head size over the root of this one (arXiv:2203.03466); None: by the root of the head size
+    )  # Head size at which attention scaling was tuned (µP, arXiv:2203.03466). Null: no scaling. Example: 64.
     attention_window: int | None = option(
         None, needs=SELF_ATTENTION, at_least=1, limit=LARGEST_TABLE
-    )  # total width, half to each side; None: full (arXiv:2004.05150)
+    )  # Window width in tokens, half to each side. Null: full attention (arXiv:2004.05150). Example: 32.
     global_tokens: int = option(
         0, needs=SELF_ATTENTION, at_least=0, limit=LARGEST_TABLE
-    )  # first tokens that see all and are seen by all (arXiv:2004.05150)
+    )  # Leading tokens with global attention (arXiv:2004.05150).
     global_layer_every: int | None = option(
         None, needs=SELF_ATTENTION, at_least=1, limit=MOST_LAYERS
-    )  # layers 0, n, 2n, ... have no window (arXiv:2412.13663)
-    causal: bool = option(False, needs=CAUSAL_ATTENTION)  # a token sees itself and those before it alone
+    )  # Every n-th layer, from layer 0, has no window (arXiv:2412.13663). Example: 3.
+    causal: bool = option(False, needs=CAUSAL_ATTENTION)  # Use causal attention: a token sees only itself and earlier ones.
     segment_length: int | None = option(
         None, needs=CAUSAL_RELATIVE, at_least=1, limit=LARGEST_TABLE
-    )  # tokens that attend to each other, none to later segments; None: the whole text (arXiv:1901.02860)
+    )  # Tokens per segment of recurrent attention. Null: the whole text (arXiv:1901.02860). Example: 64.
     memory_length: int = option(
         0, needs=CAUSAL_RELATIVE | {"segment_length": NOT_NULL}, at_least=0, limit=LARGEST_TABLE
-    )  # tokens before a segment whose states its tokens read too, without gradient (arXiv:1901.02860)
-    qk_norm: bool = option(False, needs=SELF_ATTENTION)  # queries and keys of each head are normed (arXiv:2302.05442)
-    attention_probs_dropout_prob: float = option(
-        0.1, needs=ATTENDING, at_least=0, below=1
-    )  # dropout of the weights of attention
-    rotary_theta: float = option(10000.0, needs=ROTARY, above=0, limit=1e15)  # base of the wavelengths of rotary positions
+    )  # Cached tokens before a segment that it attends to, without gradient (arXiv:1901.02860).
+    qk_norm: bool = option(False, needs=SELF_ATTENTION)  # Normalise queries and keys in each head (arXiv:2302.05442).
+    attention_probs_dropout_prob: float = option(0.1, needs=ATTENDING, at_least=0, below=1)  # Dropout of the attention weights.
+    rotary_theta: float = option(10000.0, needs=ROTARY, above=0, limit=1e15)  # Base of the rotary wavelengths.
     rotary_global_theta: float | None = option(
         None, needs=ROTARY, above=0, limit=1e15
-    )  # of the layers that see everything; None: rotary_theta
+    )  # Base of the rotary wavelengths in global layers. Null: model.rotary_theta. Example: 160000.
     position_buckets: int | None = option(
         None, needs=BY_DISTANCE, at_least=1, limit=LARGEST_SIZE
-    )  # bucketed: 32 by default; disentangled: None for one a distance
+    )  # Buckets of relative distances. Null: 32 for bucketed, one per distance for disentangled. Example: 32.
     max_relative_distance: int = option(
         512, needs=BY_DISTANCE, at_least=1, limit=LARGEST_SIZE
-    )  # farther tokens count as this far
+    )  # Maximum relative distance; larger ones are clipped.
     share_position_projections: bool = option(
         False, needs=DISENTANGLED
-    )  # disentangled: positions use the content's projections
-    norm_relative_embeddings: bool = option(False, needs=DISENTANGLED)  # disentangled
-    position_terms: PositionTerms = option(PositionTerms.both, needs=DISENTANGLED)  # disentangled
-    key_bias: bool = option(True, needs=DISENTANGLED)  # of keys too, as since v2 (arXiv:2111.09543); false as first published
+    )  # Share the projections of content and position (disentangled attention).
+    norm_relative_embeddings: bool = option(
+        False, needs=DISENTANGLED
+    )  # Normalise the relative position embeddings (disentangled attention).
+    position_terms: PositionTerms = option(
+        PositionTerms.both, needs=DISENTANGLED
+    )  # Position terms of the attention score (disentangled attention).
+    key_bias: bool = option(
+        True, needs=DISENTANGLED
+    )  # Use a bias for keys (disentangled attention): true since DeBERTa v2 (arXiv:2111.09543).
     # Feed-forward
-    feed_forward: str | None = option(None, earlier=..., needs=ATTENDING)  # of another package, by its name
+    feed_forward: str | None = option(
+        None, earlier=..., needs=ATTENDING
+    )  # Name of a feed-forward class from another package. Example: my_feed_forward.
     intermediate_size: int = option(
         3072, needs=ATTENDING | {"feed_forward_size": (None,)}, at_least=1, limit=LARGEST_SIZE
-    )  # width of a plain feed-forward
+    )  # Width of a feed-forward without gates.
     feed_forward_size: int | None = option(
         None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
-    )  # None: intermediate_size, 2/3 of it when gated (arXiv:2002.05202)
-    hidden_act: Activation = Activation.gelu  # non-linearity of the feed-forward
-    gated_feed_forward: bool = option(False, needs=ATTENDING)  # a further matrix gates its inner features (arXiv:2002.05202)
-    feed_forward_bias: bool = option(True, needs=ATTENDING)  # of its matrices
+    )  # Width of the feed-forward. Null: intermediate_size, 2/3 of it if gated (arXiv:2002.05202). Example: 512.
+    hidden_act: Activation = Activation.gelu  # Activation function of the feed-forward.
+    gated_feed_forward: bool = option(False, needs=ATTENDING)  # Use a gated feed-forward such as SwiGLU (arXiv:2002.05202).
+    feed_forward_bias: bool = option(True, needs=ATTENDING)  # Use biases in the feed-forward.
     # Heads
-    pooling: Pooling = Pooling.cls  # the vector of a text: of its first token, its last one, or the mean or maximum of all
+    pooling: Pooling = Pooling.cls  # Pooling for classification: first token, last token, mean or maximum.
     vector_pooling: Pooling = option(
         Pooling.mean, earlier=...
-    )  # likewise where texts are compared by the cosine of their vectors
-    pooler: Activation | None = Activation.tanh  # a dense layer with this non-linearity after pooling; None: no such layer
-    pooler_norm: bool = False  # that vector is normed, after the dense layer
-    pooler_bias: bool = option(True, needs={"pooler": NOT_NULL})  # of the dense layer
-    classifier_bias: bool = True  # of the output layer
-    classifier_dropout: float | None = option(None, at_least=0, below=1)  # None: hidden_dropout_prob
-    tie_masked_lm_head: bool = True  # its output matrix is the token embedding
+    )  # Pooling for text vectors that are compared by cosine similarity.
+    pooler: Activation | None = Activation.tanh  # Activation of the dense layer after pooling; null removes the layer.
+    pooler_norm: bool = False  # Normalise the output of the pooler.
+    pooler_bias: bool = option(True, needs={"pooler": NOT_NULL})  # Use a bias in the dense layer of the pooler.
+    classifier_bias: bool = True  # Use a bias in the output layer.
+    classifier_dropout: float | None = option(
+        None, at_least=0, below=1
+    )  # Dropout before the classifier. Null: model.hidden_dropout_prob. Example: 0.1.
+    tie_masked_lm_head: bool = True  # Tie the output matrix of the masked-LM head to the token embeddings.
     mask_decoder: bool = option(
         False, needs=DISENTANGLED
-    )  # disentangled: masked tokens are predicted with absolute positions (arXiv:2006.03654, 3.2)
+    )  # Predict masked tokens with absolute positions (disentangled; arXiv:2006.03654, 3.2).
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self, "model.")
@@ -473,8 +485,8 @@ BY_LAYER = When(
 class AdaptationConfig:
     """Which parameters a fine-tuning trains; read in `models/adapt.py`."""
 
-    trains: Trains = option(Trains.all, earlier=...)  # which parameters change
-    lora_rank: int = option(8, read=BY_LORA, earlier=..., at_least=1, limit=LARGEST_SIZE)  # of the matrices of trains=lora
+    trains: Trains = option(Trains.all, earlier=...)  # Parameters that are trained.
+    lora_rank: int = option(8, read=BY_LORA, earlier=..., at_least=1, limit=LARGEST_SIZE)  # Rank of the LoRA matrices.
     freeze_layers: int | None = option(
         None, read=BY_LAYER, earlier=..., at_least=0, limit=MOST_LAYERS
-    )  # so many layers from below stay as they are, with the embeddings and the positions that they read; None: none does
+    )  # Number of layers to freeze from the bottom, with the embeddings. Null: none. Example: 6.

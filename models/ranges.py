@@ -45,12 +45,12 @@ class Role(Enum):
     """What a key has to do with the results of a run; a section's role is that of its keys that state none."""
 
     arm = "arm"  # what is compared
-    condition = "condition"  # must agree between runs that are compared
-    seed = "seed"  # tells the replicates of an arm apart
+    condition = "condition"  # must agree between compared runs
+    seed = "seed"  # distinguishes the seeds of an arm
     name = "name"  # names runs, or says where results go and how a command ends
-    place = "place"  # where content is; a hash of the content is a fact
-    neutral = "neutral"  # without effect on results: resolved into other keys, or about files alone
-    derived = "derived"  # follows from the tokenizer, or only adds files: two runs that differ in it may be compared
+    place = "place"  # where content is; the hash of the content is recorded
+    neutral = "neutral"  # no effect on results
+    derived = "derived"  # follows from the tokenizer, or only adds files; compared runs may differ in it
 
 
 class Refused(Enum):

@@ -106,7 +106,7 @@ class Table:
         tested = [evidence(metric, change, 0.0, number) for change in changes if change and change.interval]
         factors = holm([one.found.t_test_p() for one in tested])
         judged = [(one.verdict(factor), one.needed(factor)) for one, factor in zip(tested, factors, strict=True)]
-        needed = [rounds or MOST_PAIRS + 1 for verdict, rounds in judged if verdict is Verdict.NOT_RESOLVED]
+        needed = [rounds or MOST_PAIRS + 1 for verdict, rounds in judged if verdict is Verdict.INCONCLUSIVE]
         return needed + [MOST_PAIRS + 1] * (len(self.arms) - len(tested))
 
     def _compared(self, before: History, after: History) -> Difference | None:

@@ -377,7 +377,7 @@ class Tells(enum.Enum):
 
     EVERYTHING = ""
     NO_EQUALITY = "both arms solve the task, which cannot tell them apart"
-    NOTHING = "neither arm is shown to beat the constant answer"
+    NOTHING = "neither arm is shown to beat the majority baseline"
 
 
 def has_enough(difference: Difference) -> bool:
@@ -462,7 +462,7 @@ def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None
     """Number of rows whose share scatters as a score does over the validation items; None where their number is unknown.
 
     All of them for a share of right answers; of F1 and Matthews' correlation those that its recorded interval says. A run of
-    F1 without one: labelled and predicted rows of the class, as many as the score of the constant answer says, over 2 - F1.
+    F1 without one: labelled and predicted rows of the class, as many as the score of the majority baseline says, over 2 - F1.
     """
     items = measured.get("eval/examples")
     is_share = headline != "matthews" and "f1" not in str(headline) and not str(headline).startswith("entity")
@@ -501,7 +501,7 @@ def tells_of_tasks(each: Sequence[Tells]) -> Tells:
 
 
 def beats_constant(scores: Sequence[float], constant: float, item: float = 0.0) -> bool:
-    """Whether scores of independent replicates are shown to be better than the constant answer (one-sided t test at 5 %).
+    """Whether scores of independent replicates are shown to be better than the majority baseline (one-sided t test at 5 %).
 
     `item`: their standard error over the items. One score, or equal ones without it, must be better.
     """
@@ -519,7 +519,7 @@ def tells(
     items: Sequence[float | None] = (None, None),
     headline: str | None = None,
 ) -> Tells:
-    """What a task says of two arms by the scores of their replicates; `constant` is that of the constant answer.
+    """What a task says of two arms by the scores of their replicates; `constant` is that of the majority baseline.
 
     Both solve it where what is left to a perfect score could be the margin, or less: then nothing can be better by the margin.
     `items`: as many rows as each side counts (`rows_of`), by which a quality of 1 - margin has an error.

@@ -17,13 +17,13 @@ from harness.comparison.verdicts import APART, Change, Verdict, change, correcte
 from harness.metrics import PER_BYTE, Compared, Direction, Metric, has_one_vocabulary
 
 HEADLINE, MAJORITY = "eval/score", "eval/majority_score"
-"""The headline score of a task, and that of the constant answer."""
+"""The headline score of a task, and that of the majority baseline."""
 FREQUENCIES = "eval/unigram_score"
 """Score of the corpus's word frequencies alone."""
 ACCURACY, UNIGRAM = "pretrain/masked_accuracy", "pretrain/unigram_entropy"
 EXAMPLES = "eval/examples"
 CONSTANTS = {HEADLINE: MAJORITY, LOSS: UNIGRAM}
-"""Metric -> that of the constant answer."""
+"""Metric -> that of the majority baseline."""
 CURVES = {
     f"{phase}/{name}"
     for phase in ("finetune", "pretrain")
@@ -82,7 +82,7 @@ class Row:
         return replace(spread(values), mean=geometric_mean(means) if ratio else fmean(means))
 
     def constants(self, metric: str) -> list[float]:
-        """What the constant answer reaches, of every replicate that says it; empty where the metric has none."""
+        """What the majority baseline reaches, of every replicate that says it; empty where the metric has none."""
         return list(self.values(CONSTANTS[metric]).values()) if metric in CONSTANTS else []
 
     @property
@@ -210,7 +210,7 @@ class Section:
         return self.errors(row.by_replicate[replicate])
 
     def beats_constant(self, row: Row, name: str) -> bool | None:
-        """Whether a score is shown to be better than the constant answer; None where that is unknown."""
+        """Whether a score is shown to be better than the majority baseline; None where that is unknown."""
         values, constants, rows = by_pretraining(row.values(name)), row.constants(name), self.rows_of(row, name)
         if not values or not constants or name != HEADLINE:
             return None

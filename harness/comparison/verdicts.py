@@ -47,7 +47,7 @@ FEWEST_EXACT = 6
 class Verdict(enum.Enum):
     """What may be said of a change; DIRECTION_*: one seed or launch only, which is no evidence.
 
-    SAME: by no more than the margin; NOT_RESOLVED: neither different nor the same; OPEN: what nothing can judge.
+    SAME: by no more than the margin; INCONCLUSIVE: neither different nor the same; OPEN: what nothing can judge.
     """
 
     BETTER = "better"
@@ -56,8 +56,12 @@ class Verdict(enum.Enum):
     DIRECTION_WORSE = "direction worse"
     EQUAL = "equal"
     SAME = "same"
-    NOT_RESOLVED = "not resolved"
+    INCONCLUSIVE = "inconclusive"
     OPEN = "no verdict"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Verdict | None":
+        return cls.INCONCLUSIVE if value == "not resolved" else None  # in earlier ledgers
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class Evidence:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing can judge it: no arm beats the constant answer, or the noise floor is unknown or too high."""
+        """Whether nothing can judge it: no arm beats the majority baseline, or the noise floor is unknown or too high."""
         return self.tells is Tells.NOTHING or (self.timing and (self.floor is None or self.is_too_noisy))
 
     @property
@@ -134,14 +138,14 @@ class Evidence:
             return Verdict.SAME
         if found.error is None:
             above = abs(found.mean) > (self.margin if self.floor is None else self.floor * (1 + ROUNDING))
-            return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
+            return judge(self.direction, found.mean, False) if above else Verdict.INCONCLUSIVE
         if not self.has_enough:
-            return Verdict.NOT_RESOLVED
+            return Verdict.INCONCLUSIVE
         exact_agrees = found.p is None or found.replicates < FEWEST_EXACT or found.p <= LEVEL
         if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and exact_agrees:
             return judge(self.direction, found.mean, True)
         can_be_same = self.tells is Tells.EVERYTHING and not self.is_below_floor
-        return Verdict.SAME if can_be_same and is_inside else Verdict.NOT_RESOLVED
+        return Verdict.SAME if can_be_same and is_inside else Verdict.INCONCLUSIVE
 
     def needed(self, factor: float = 1.0, as_measured: bool = False) -> int | None:
         """The fewest pairs, of the scatter measured, whose verdict must be different or the same.
@@ -237,21 +241,21 @@ class Change:
 
     @functools.cached_property
     def needed(self) -> int | None:
-        """How many pairs would resolve the margin of a change that is not resolved; None where more would not help."""
+        """How many pairs would resolve the margin of a change that is inconclusive; None where more would not help."""
         evidence = self.evidence
-        if evidence is None or self.verdict is not Verdict.NOT_RESOLVED or self.is_below_items or evidence.is_below_floor:
+        if evidence is None or self.verdict is not Verdict.INCONCLUSIVE or self.is_below_items or evidence.is_below_floor:
             return None
         number = evidence.needed(self.factor) if evidence.tells is Tells.EVERYTHING else None
         return number if number is not None and number > evidence.found.replicates else None
 
     @functools.cached_property
     def needed_as_measured(self) -> int | None:
-        """How many pairs would show a difference that is not resolved, if it is as measured; None where that is not known.
+        """How many pairs would show a difference that is inconclusive, if it is as measured; None where that is not known.
 
         Neither where it is within the noise floor, which no number of pairs shows.
         """
         evidence = self.evidence
-        if evidence is None or self.verdict is not Verdict.NOT_RESOLVED or abs(evidence.found.mean) <= evidence.least:
+        if evidence is None or self.verdict is not Verdict.INCONCLUSIVE or abs(evidence.found.mean) <= evidence.least:
             return None
         number = evidence.needed(self.factor, as_measured=True)
         return number if number is not None and evidence.found.replicates < number <= MOST_PAIRS else None

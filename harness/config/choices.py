@@ -30,17 +30,17 @@ class DataSource(Enum):
 class CorpusSource(Enum):
     """Where running text comes from."""
 
-    builtin = "builtin"  # generated, `harness/corpus/generated.py`
-    data = "data"  # a data set, from where `data` says: the hub or a local folder
-    files = "files"  # plain text, a blank line between documents
+    builtin = "builtin"  # generated text
+    data = "data"  # a data set, read from data.source
+    files = "files"  # plain text files, a blank line between documents
 
 
 class TokenizerKind(Enum):
     """How words are cut into pieces."""
 
-    wordpiece = "wordpiece"  # arXiv:1609.08144
-    bpe = "bpe"  # of bytes (arXiv:1508.07909)
-    unigram = "unigram"  # arXiv:1804.10959
+    wordpiece = "wordpiece"  # WordPiece (arXiv:1609.08144)
+    bpe = "bpe"  # byte-level BPE (arXiv:1508.07909)
+    unigram = "unigram"  # unigram language model (arXiv:1804.10959)
 
 
 class TrainedOn(Enum):
@@ -54,9 +54,9 @@ class TrainedOn(Enum):
 class Provider(Enum):
     """Whose code computes published weights."""
 
-    auto = "auto"  # native where it reads the family, else transformers
+    auto = "auto"  # native if it supports the family, else transformers
     native = "native"  # harness/models, whose keys can be changed
-    transformers = "transformers"  # the library's own code, as it is
+    transformers = "transformers"  # the library's own code, unchanged
 
 
 class Rule(Enum):
@@ -78,13 +78,13 @@ class TaskKind(Enum):
 
     classification = "classification"
     regression = "regression"
-    tokens = "tokens"  # a class for every word
-    spans = "spans"  # start and end of the answer to a question in the text
-    multiple_choice = "multiple_choice"  # which of several endings a text has
-    minimal_pairs = "minimal_pairs"  # which of two sentences is likelier to a language model, without fine-tuning
-    multilabel = "multilabel"  # any number of classes for a text
-    similarity = "similarity"  # how alike two texts are, by the cosine of their vectors, without fine-tuning
-    retrieval = "retrieval"  # which paragraph belongs to a question, likewise, or trained with finetune.in_batch_negatives
+    tokens = "tokens"  # one class per word
+    spans = "spans"  # answer to a question, as a span of the text
+    multiple_choice = "multiple_choice"  # the right one of several endings
+    minimal_pairs = "minimal_pairs"  # the likelier of two sentences, by a language model, without fine-tuning
+    multilabel = "multilabel"  # any number of classes per text
+    similarity = "similarity"  # similarity of two texts, by the cosine of their vectors, without fine-tuning
+    retrieval = "retrieval"  # paragraph that answers a question, by cosine; trained only with finetune.in_batch_negatives
 
 
 UNTRAINED = (TaskKind.minimal_pairs, TaskKind.similarity, TaskKind.retrieval)
@@ -94,16 +94,16 @@ UNTRAINED = (TaskKind.minimal_pairs, TaskKind.similarity, TaskKind.retrieval)
 class Until(Enum):
     """When a sweep ends."""
 
-    seeds = "seeds"  # once all its seeds have run
-    resolved = "resolved"  # once the headline of every arm is better, worse or the same: until then it adds seeds
+    seeds = "seeds"  # all seeds have run
+    resolved = "resolved"  # the headline of every arm is better, worse or the same; seeds are added until then
 
 
 class KeepBest(Enum):
     """By which split the epoch is chosen whose weights are kept."""
 
-    none = "none"  # the last one is
-    tune = "tune"  # task.tune_share of the rows of train, which are not trained on
-    validation = "validation"  # the rows that are reported, which makes their score too optimistic
+    none = "none"  # the last epoch
+    tune = "tune"  # task.tune_share of the training rows, which are not trained on
+    validation = "validation"  # the reported rows, which makes their score optimistic
 
 
 class Optimizer(Enum):
@@ -116,41 +116,41 @@ class Optimizer(Enum):
     adamax = "adamax"  # arXiv:1412.6980
     adagrad = "adagrad"
     adadelta = "adadelta"  # arXiv:1212.5701
-    adafactor = "adafactor"  # arXiv:1804.04235; its rate is that of the config, relative to the size of the parameters
+    adafactor = "adafactor"  # arXiv:1804.04235; the rate is relative to the size of the parameters
     rmsprop = "rmsprop"
     sgd = "sgd"
-    muon = "muon"  # for matrices of layers, with rates that match AdamW's (arXiv:2502.16982), and adamw for all others
+    muon = "muon"  # for matrices of layers, with rates that match AdamW's (arXiv:2502.16982); AdamW for the rest
 
 
 class Schedule(Enum):
     """How the rate goes on after its warm-up."""
 
-    linear = "linear"  # falls to 0 in a straight line, over decay_fraction of the budget
-    cosine = "cosine"  # falls to 0 as half a cosine (arXiv:1608.03983), over decay_fraction of the budget
-    constant = "constant"  # stays
-    wsd = "wsd"  # stays, and falls to 0 in a straight line in the last fifth, or decay_fraction (arXiv:2405.18392)
+    linear = "linear"  # linear decay to 0 over decay_fraction
+    cosine = "cosine"  # cosine decay to 0 over decay_fraction (arXiv:1608.03983)
+    constant = "constant"  # no decay
+    wsd = "wsd"  # constant, then linear decay to 0 in the last fifth, or decay_fraction (arXiv:2405.18392)
 
 
 class DeviceSharding(Enum):
     """What several devices of one run divide among them."""
 
-    none = "none"  # the rows of a batch
-    full = "full"  # parameters, gradients and moments of the optimiser as well
+    none = "none"  # the rows of a batch (data parallel)
+    full = "full"  # also parameters, gradients and optimiser states
 
 
 class Keep(Enum):
     """Which weights a fine-tuning leaves in its folder `checkpoint/`."""
 
     none = "none"
-    last = "last"  # the weights that are evaluated at the end
-    best = "best"  # the same, but finetune.keep_best must select the best epoch
+    last = "last"  # the weights evaluated at the end
+    best = "best"  # the weights that finetune.keep_best selects
 
 
 class Products(Enum):
     """Library of the float32 matrix products of linear layers on a CPU; auto: the faster one on this processor."""
 
     auto = "auto"
-    torch = "torch"  # what torch was built with, mostly MKL
+    torch = "torch"  # what torch was built with, usually MKL
     onednn = "onednn"
 
 
@@ -173,16 +173,16 @@ class MatchOn(Enum):
     """In which cost a variant is made equal to the baseline."""
 
     none = "none"
-    params = "params"  # of the model with the head of its task
-    flops = "flops"  # of one forward pass over measure.length tokens
-    memory = "memory"  # of a training step, by formula
-    latency = "latency"  # of one text of measure.length tokens, measured
+    params = "params"  # parameters, with the head of the task
+    flops = "flops"  # forward FLOPs over measure.length tokens
+    memory = "memory"  # memory of a training step, by formula
+    latency = "latency"  # measured latency of one text of measure.length tokens
 
 
 class MatchBy(Enum):
     """What is resized."""
 
-    hidden_size = "hidden_size"  # and intermediate_size in proportion
+    hidden_size = "hidden_size"  # hidden size, with intermediate_size in proportion
     num_hidden_layers = "num_hidden_layers"
     intermediate_size = "intermediate_size"
 
@@ -190,8 +190,8 @@ class MatchBy(Enum):
 class Sampler(Enum):
     """How a search chooses its trials."""
 
-    random = "random"  # independent draws: the same ones for every arm
-    tpe = "tpe"  # tree-structured Parzen estimator: later trials follow earlier scores (arXiv:2304.11127)
+    random = "random"  # independent draws, the same for every arm
+    tpe = "tpe"  # tree-structured Parzen estimator, guided by earlier scores (arXiv:2304.11127)
     grid = "grid"  # every combination of the listed values, or search.part of them
 
 
@@ -200,7 +200,7 @@ class Statistic(Enum):
 
     mean = "mean"
     median = "median"
-    best = "best"  # of all of them
+    best = "best"  # maximum
 
 
 class Backend(Enum):
@@ -214,15 +214,15 @@ class Backend(Enum):
 class Scenario(Enum):
     """When texts come to a served model (arXiv:1911.02549, section IV-A)."""
 
-    single_stream = "single_stream"  # one at a time
-    server = "server"  # at random moments
-    offline = "offline"  # all at once
+    single_stream = "single_stream"  # one text at a time
+    server = "server"  # texts arrive at random times
+    offline = "offline"  # all texts at once
 
 
 class Precision(Enum):
     """In what the weights of a served model are kept."""
 
     fp32 = "fp32"
-    bf16 = "bf16"  # of linear layers, LSTMs and embeddings, as are products
-    int8_dynamic = "int8_dynamic"  # of linear layers; their inputs are rounded to 8 bits as they come
-    int8_weights = "int8_weights"  # of linear layers; products are of float32
+    bf16 = "bf16"  # linear layers, LSTMs, embeddings and products
+    int8_dynamic = "int8_dynamic"  # linear layers; inputs are quantised at run time
+    int8_weights = "int8_weights"  # linear layers; products are float32

@@ -100,136 +100,184 @@ MISSING: Any = "???"
 class GrammarConfig:
     """A generated data set; read in `harness/tasks/synthetic/`."""
 
-    rule: Rule = Rule.bag  # what decides the label
-    train_examples: int = option(1000, at_least=2)  # rows to train on
-    validation_examples: int = option(500, at_least=2)  # rows to score
-    distance: int = option(20, by_rule(Rule.distance), at_least=2)  # tokens between the two words of the rule `distance`
+    rule: Rule = Rule.bag  # Rule that decides the label of a generated row.
+    train_examples: int = option(1000, at_least=2)  # Number of generated training rows.
+    validation_examples: int = option(500, at_least=2)  # Number of generated validation rows.
+    distance: int = option(
+        20, by_rule(Rule.distance), at_least=2
+    )  # Tokens between the two words that the rule `distance` compares.
     symbols: int = option(
         4, by_rule(Rule.pairs, Rule.induction), at_least=2
-    )  # words that `pairs` matches, or that are keys in `induction`
+    )  # Words that the rule `pairs` matches, or keys of the rule `induction`.
     pairs: int = option(
         4, by_rule(Rule.induction, Rule.brackets), at_least=2
-    )  # of key and value in `induction`, of opening and closing bracket in `brackets`
-    depth: int = option(3, by_rule(Rule.brackets), at_least=1)  # of nesting in `brackets`
-    length: int = option(480, by_rule(Rule.needle), at_least=16)  # words of a document of `needle`
-    seed: int = option(0, at_least=0, limit=LARGEST_SEED)  # of the rows
+    )  # Key-value pairs of the rule `induction`, or bracket pairs of the rule `brackets`.
+    depth: int = option(3, by_rule(Rule.brackets), at_least=1)  # Nesting depth of the rule `brackets`.
+    length: int = option(480, by_rule(Rule.needle), at_least=16)  # Words in a document of the rule `needle`.
+    seed: int = option(0, at_least=0, limit=LARGEST_SEED)  # Seed of the generated rows.
 
 
 @dataclass
 class TaskConfig:
     """One data set with its labels and scores, or a named set of tasks; read in `harness/tasks/`."""
 
-    name: str = MISSING  # in the names of runs and in reports
-    version: int = option(1, at_least=0)  # raised where the rows or scores of this name change
-    kind: TaskKind = TaskKind.classification  # what is predicted for a text, and so which head the model has
+    name: str = MISSING  # Name of the task in run names and reports. Example: reviews.
+    version: int = option(1, at_least=0)  # Version of the task, raised when its rows or scores change.
+    kind: TaskKind = TaskKind.classification  # Kind of prediction, which decides the head of the model.
     plugin: str | None = option(
         None, earlier=...
-    )  # a kind of task of another package, by its name; `kind` is the one that it is like
-    members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, which runs each of them
-    grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
-    hub: str = option("", OF_ROWS, role=Role.place)  # data set on the hub
-    folder: str = option("", OF_ROWS, role=Role.place)  # the same data set's folder below data.root
+    )  # Name of a task class from another package; `kind` names the built-in kind it resembles. Example: my_task.
+    members: list[str] = field(default_factory=list)  # Names of the tasks in a set; each of them is run. Example: [sst2,mrpc].
+    grammar: GrammarConfig | None = None  # Settings of a generated data set, which replaces any data that is read.
+    hub: str = option("", OF_ROWS, role=Role.place)  # Data set on the hub. Example: nyu-mll/glue.
+    folder: str = option("", OF_ROWS, role=Role.place)  # Folder of the data set below data.root. Example: glue/sst2.
     dataset: str = option(
         "", OF_ROWS, role=Role.place, earlier=...
-    )  # in place of hub and folder: OWNER/NAME or OWNER/NAME@REVISION of the hub, or a folder, also one of save_to_disk
-    subset: str = option("", OF_ROWS, role=Role.place)  # configuration of the data set; "*": all of them, one after the other
-    train_split: str = option("train", OF_ROWS)  # a split or a part of one: train[:80%]
-    validation_split: str = option("validation", OF_ROWS)  # a split or, in the notation of `datasets`, a part: train[80%:]
-    more_validation: dict[str, str] = field(default_factory=dict)  # name: further split to evaluate, or SUBSET:SPLIT
-    languages: dict[str, str] = field(default_factory=dict)  # name: SUBSET:SPLIT whose text a multilingual tokenizer reads too
-    test_split: str = option("", OF_ROWS)  # rows with hidden labels, for finetune.submit; empty: there are none
+    )  # Data set in place of task.hub and task.folder: hub name or local folder. Example: owner/name@revision.
+    subset: str = option(
+        "", OF_ROWS, role=Role.place
+    )  # Configuration of the data set; "*" concatenates all of them. Example: sst2.
+    train_split: str = option("train", OF_ROWS)  # Split to train on, or part of one. Example: train[:80%].
+    validation_split: str = option("validation", OF_ROWS)  # Split to evaluate on, or part of one. Example: train[80%:].
+    more_validation: dict[str, str] = field(
+        default_factory=dict
+    )  # Further splits to evaluate, as NAME: SPLIT or NAME: SUBSET:SPLIT. Example: {mm: validation_mismatched}.
+    languages: dict[str, str] = field(
+        default_factory=dict
+    )  # Splits whose text a multilingual tokenizer is also trained on. Example: {de: xquad.de:validation}.
+    test_split: str = option(
+        "", OF_ROWS
+    )  # Split with hidden labels, predicted by finetune.submit; empty if there is none. Example: test.
     train_file: str | None = option(
         None, OF_ROWS, role=Role.place
-    )  # .csv, .tsv, .jsonl, .json, .parquet or CoNLL, in place of hub and folder
-    validation_file: str | None = option(None, OF_ROWS, role=Role.place)  # likewise, the rows that are scored
-    test_file: str | None = option(None, OF_ROWS, role=Role.place)  # likewise, rows with hidden labels
-    tune_share: float = option(0.0, at_least=0, below=1)  # of train, kept apart from it as the split `tune`
-    tune_seed: int = option(0, HOLDING_OUT, at_least=0, limit=LARGEST_SEED)  # of the choice of these rows
-    item: str = "idx"  # column of row ids; without it rows are numbered
-    submission: str = ""  # name of the benchmark's file of predictions, as GLUE's CoLA
-    more_submission: dict[str, str] = field(default_factory=dict)  # file: further split with its own file
-    source: str = ""  # paper or page that defines the task
-    fields: list[str] = field(default_factory=list)  # one or two text columns; a+b: the text of both
-    label: str = "label"  # column of the label; of CoNLL its number will do
+    )  # Path of the training file: CSV, TSV, JSON, JSON lines, Parquet or CoNLL. Example: train.csv.
+    validation_file: str | None = option(None, OF_ROWS, role=Role.place)  # Path of the evaluation file. Example: dev.csv.
+    test_file: str | None = option(
+        None, OF_ROWS, role=Role.place
+    )  # Path of the test file, whose labels are hidden. Example: test.csv.
+    tune_share: float = option(
+        0.0, at_least=0, below=1
+    )  # Share of the training rows held out as the split `tune`. Example: 0.1.
+    tune_seed: int = option(
+        0, HOLDING_OUT, at_least=0, limit=LARGEST_SEED
+    )  # Seed that selects the held-out rows of task.tune_share.
+    item: str = "idx"  # Column of row ids; rows are numbered if it is missing.
+    submission: str = ""  # File name of the predictions, as the benchmark expects it. Example: CoLA.
+    more_submission: dict[str, str] = field(
+        default_factory=dict
+    )  # Further submission files, as FILE: SPLIT. Example: {MNLI-mm: test_mismatched}.
+    source: str = ""  # Paper or page that defines the task. Example: arXiv:1804.07461.
+    fields: list[str] = field(
+        default_factory=list
+    )  # One or two text columns; a+b joins the text of both. Example: [premise,hypothesis].
+    label: str = "label"  # Column of the label; in CoNLL files its number works too.
     label_separator: str | None = option(
         None, MULTILABEL, earlier=...
-    )  # between several labels in a text; None: |, or the one of ; , that leaves labels of task.labels alone
-    labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
-    scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
-    headline: str = ""  # the main score of the task
-    max_length: int = option(128, at_least=1)  # tokens; longer texts are cut, of kind `spans` into windows
-    stride: int = option(128, SPANS, at_least=0)  # tokens that neighbouring windows have in common
-    max_answer_length: int = option(30, SPANS, at_least=1)  # longest predicted answer in tokens
-    answerable_only: bool = option(False, SPANS)  # "no answer" is never predicted
+    )  # Separator of several labels in one cell; null tries `|`, `;` and `,`. Example: /.
+    labels: list[str] = field(default_factory=list)  # Class names in the order of their ids. Example: [negative,positive].
+    scores: list[str] = field(
+        default_factory=list
+    )  # Scores to compute; harness/tasks/scores.py lists them. Example: [accuracy,f1].
+    headline: str = ""  # Main score of the task. Example: accuracy.
+    max_length: int = option(
+        128, at_least=1
+    )  # Maximum tokens per input; longer texts are cut (kind `spans`: split into windows).
+    stride: int = option(128, SPANS, at_least=0)  # Tokens that neighbouring windows share (kind `spans`).
+    max_answer_length: int = option(30, SPANS, at_least=1)  # Maximum tokens of a predicted answer (kind `spans`).
+    answerable_only: bool = option(False, SPANS)  # Never predict "no answer" (kind `spans`).
     pairs: int | None = option(
         None, PAIRS, earlier=..., at_least=2
-    )  # of kind minimal_pairs: generated ones of each paradigm; None: they are read
+    )  # Pairs to generate per paradigm (kind `minimal_pairs`); null reads them. Example: 100.
 
 
 @dataclass
 class DataConfig:
     """Where data comes from; read in `harness/data/`."""
 
-    source: DataSource = option(DataSource.hub, role=Role.place)  # the hub, or a folder with its layout (data.root)
-    root: str | None = option(None, FROM_FOLDER, role=Role.place)  # folder of source=local
-    train_examples: int | None = option(None, at_least=1)  # so many, stratified by label; None: all of them
-    validation_examples: int | None = option(None, at_least=1)  # likewise, of the rows that are scored
-    split_seed: int | None = option(0, at_least=0, limit=LARGEST_SEED)  # of the rows of parts and examples; None: in file order
+    source: DataSource = option(
+        DataSource.hub, role=Role.place
+    )  # Source of data sets: the hub, or a folder with the same layout (data.root).
+    root: str | None = option(
+        None, FROM_FOLDER, role=Role.place
+    )  # Folder of data sets for data.source=local. Example: ../data.
+    train_examples: int | None = option(
+        None, at_least=1
+    )  # Maximum training rows, stratified by label; null keeps all. Example: 2000.
+    validation_examples: int | None = option(
+        None, at_least=1
+    )  # Maximum evaluation rows, stratified by label; null keeps all. Example: 500.
+    split_seed: int | None = option(
+        0, at_least=0, limit=LARGEST_SEED
+    )  # Seed that selects rows for subsets and splits; null keeps file order.
 
 
 @dataclass
 class CorpusConfig:
     """Running text; read in `harness/corpus/`."""
 
-    name: str = MISSING  # in the names of runs and in reports
-    version: int = option(1, at_least=0)  # raised where the text of this name changes
-    source: CorpusSource = CorpusSource.builtin  # generated text, a data set, or files of yours
-    hub: str = option("", OF_DATA_SET, role=Role.place)  # data set on the hub
-    folder: str = option("", OF_DATA_SET, role=Role.place)  # the same data set's folder below data.root
-    subset: str = option("", OF_DATA_SET, role=Role.place)  # configuration of the data set
-    train_split: str = option("train", OF_DATA_SET)  # split of the data set that is trained on
-    validation_split: str | None = option("validation", OF_DATA_SET)  # None: validation_share of the documents is held out
-    validation_share: float = option(0.02, above=0, below=1)  # share of the documents that is held out, where nothing else is
-    text: str = option("text", OF_COLUMN)  # column
-    document: str = option("", OF_DATA_SET)  # column that is the same for all rows of a document; empty: each row is a document
-    heading: str = option("", OF_DATA_SET)  # pattern of a row that begins a document
+    name: str = MISSING  # Name of the corpus in run names and reports. Example: wikitext.
+    version: int = option(1, at_least=0)  # Version of the corpus, raised when its text changes.
+    source: CorpusSource = CorpusSource.builtin  # Source of the text: generated, a data set, or your own files.
+    hub: str = option("", OF_DATA_SET, role=Role.place)  # Data set on the hub. Example: Salesforce/wikitext.
+    folder: str = option("", OF_DATA_SET, role=Role.place)  # Folder of the data set below data.root. Example: wikitext.
+    subset: str = option("", OF_DATA_SET, role=Role.place)  # Configuration of the data set. Example: wikitext-103-raw-v1.
+    train_split: str = option("train", OF_DATA_SET)  # Split of the data set to train on.
+    validation_split: str | None = option(
+        "validation", OF_DATA_SET
+    )  # Split of the data set for evaluation; null holds out corpus.validation_share.
+    validation_share: float = option(
+        0.02, above=0, below=1
+    )  # Share of the documents held out when there is no validation split or file.
+    text: str = option("text", OF_COLUMN)  # Column that holds the text.
+    document: str = option(
+        "", OF_DATA_SET
+    )  # Column that identifies the document of a row; empty makes each row a document. Example: title.
+    heading: str = option("", OF_DATA_SET)  # Regular expression that matches the first row of a document. Example: "^ = [^=]".
     files: list[str] = option(
         [], OF_FILES, role=Role.place
-    )  # plain text, a blank line between documents; or rows, each a document
-    validation_files: list[str] = option([], OF_FILES, role=Role.place)  # empty: validation_share of the documents is held out
-    train_documents: int | None = option(None, at_least=1)  # the first so many; None: all of them
-    shuffled_words: bool = option(
-        False, earlier=...
-    )  # words of each sentence of the training text in random order (arXiv:2104.06644)
-    documents: int = option(2000, GENERATED, at_least=1)  # that the grammar generates
-    seed: int = option(0, GENERATED, at_least=0, limit=LARGEST_SEED)  # of the generated text
+    )  # Text files with a blank line between documents, or tables with a row per document. Example: [a.txt,b.txt].
+    validation_files: list[str] = option(
+        [], OF_FILES, role=Role.place
+    )  # Files for evaluation; empty holds out corpus.validation_share. Example: [c.txt].
+    train_documents: int | None = option(
+        None, at_least=1
+    )  # Number of documents to keep, from the start; null keeps all. Example: 1000.
+    shuffled_words: bool = option(False, earlier=...)  # Shuffle the words within each training sentence (arXiv:2104.06644).
+    documents: int = option(2000, GENERATED, at_least=1)  # Number of documents to generate (corpus.source=builtin).
+    seed: int = option(0, GENERATED, at_least=0, limit=LARGEST_SEED)  # Seed of the generated text.
 
 
 @dataclass
 class TokenizerConfig:
     """Trained on text, or from a file; read in `harness/data/tokenizer.py`. Null: what the model or scale states."""
 
-    kind: TokenizerKind | None = TokenizerKind.wordpiece  # how words are cut into pieces
-    trained_on: TrainedOn = TrainedOn.auto  # whose text; auto: the corpus where there is pretraining, else the task
+    kind: TokenizerKind | None = TokenizerKind.wordpiece  # Subword algorithm. Null: what the model or scale specifies.
+    trained_on: TrainedOn = (
+        TrainedOn.auto
+    )  # Text to train the tokenizer on; auto: the corpus if the run pretrains, else the task.
     train_characters: int = option(
         100_000_000, TOKENIZING, at_least=1, limit=1e12
-    )  # at most, of the text that it is trained on
+    )  # Maximum characters to train the tokenizer on.
     vocab_size: int | None = option(
         8192, TOKENIZING, at_least=1, limit=LARGEST_TABLE
-    )  # pieces at most; at least every letter and the special ones
+    )  # Maximum vocabulary size; letters and special tokens are always kept. Null: the model's own. Example: 8192.
     min_frequency: int = option(
         2, (TOKENIZING, MERGING), at_least=0
-    )  # times that two pieces must meet to become one; not of kind unigram
-    lowercase: bool | None = True  # text is read in lower case
+    )  # Minimum frequency of a pair to be merged (not for unigram).
+    lowercase: bool | None = True  # Lowercase the text. Null: what the model or scale specifies.
     multilingual: bool | None = option(
         False, (TOKENIZING, OF_LANGUAGES)
-    )  # also trained on the text of task.languages, without labels
-    separators: int | None = option(1, at_least=1, limit=100)  # [SEP] between the two texts of a pair
+    )  # Also train the tokenizer on the text of task.languages, without labels.
+    separators: int | None = option(
+        1, at_least=1, limit=100
+    )  # Number of [SEP] tokens between the two texts of a pair. Example: 1.
     sentinels: int | None = option(
         None, earlier=0, at_least=0, limit=10_000
-    )  # pieces <extra_id_0>, <extra_id_1>, ... at the end, among vocab_size; None: 100 for span_corruption, else none
-    vocab_file: str | None = option(None, role=Role.place)  # one piece a line, as BERT's vocab.txt
-    file: str | None = option(None, role=Role.place)  # tokenizer.json of the library, or a published folder
+    )  # Number of sentinel tokens <extra_id_N> in the vocabulary. Null: 100 for span_corruption, else 0. Example: 100.
+    vocab_file: str | None = option(
+        None, role=Role.place
+    )  # WordPiece vocabulary with one piece per line, like BERT's. Example: vocab.txt.
+    file: str | None = option(None, role=Role.place)  # Tokenizer file, or folder of a published model. Example: tokenizer.json.
 
 
 ON_FAILURE = ("continue", "stop")
@@ -248,35 +296,43 @@ REMOVED = {
 class SweepConfig:
     """What happens to a run that does not end well, and to those after it; read in `harness/study/`."""
 
-    on_failure: str = "continue"  # with the other runs; stop: at the first run that does not finish
-    same_failures: int = option(5, at_least=0)  # failures of one kind in a row after which the sweep stops; 0: never
-    timeout_minutes: float | None = option(None, above=0)  # longest time of a run; null: no limit
-    silent_minutes: float | None = option(60.0, above=0)  # longest time without progress of any kind; null: no limit
+    on_failure: str = "continue"  # Action after a failed run: continue with the next run, or stop. Example: stop.
+    same_failures: int = option(5, at_least=0)  # Consecutive identical failures that stop the sweep; 0 never stops.
+    timeout_minutes: float | None = option(
+        None, above=0
+    )  # Maximum duration of a run in minutes; null sets no limit. Example: 120.
+    silent_minutes: float | None = option(60.0, above=0)  # Maximum time without progress in minutes; null sets no limit.
     budget_minutes: float | None = option(
         None, above=0
-    )  # of all runs together, finished ones included: seeds that do not fit are left out; null: no limit
-    until: Until = Until.seeds  # resolved: seeds are added in looks until every arm is better, worse or the same
-    most_seeds: int = option(12, RESOLVED, at_least=FEWEST_REPLICATES, limit=1000)  # of until=resolved
+    )  # Maximum duration of all runs together, finished ones included; seeds that exceed it are dropped. Example: 60.
+    until: Until = (
+        Until.seeds
+    )  # Stopping rule: `resolved` adds seeds, with interim analyses, until every comparison has a verdict.
+    most_seeds: int = option(
+        12, RESOLVED, at_least=FEWEST_REPLICATES, limit=1000
+    )  # Maximum seeds per arm for sweep.until=resolved.
     headline: str | None = option(
         None, RESOLVED
-    )  # metric of until=resolved; null: mean score over tasks, without a task held-out masked loss
-    control: bool = False  # the first arm of the command with random weights, neither pretrained nor healed, joins its arms
-    timing: bool = True  # times what has finished; false leaves that to a later command, as where several share a sweep
-    retime: bool = False  # times again what an earlier session has timed, and trains nothing again
-    retries: int = option(0, at_least=0)  # times that a run whose worker was killed from outside is run again at once
-    quiet: bool = False  # shows only problems and where the results are; every line is in sweep.log of the study (-q)
+    )  # Metric that decides sweep.until=resolved. Null: mean score, or pretraining loss. Example: eval/score.
+    control: bool = (
+        False  # Add a control arm: the first model with random weights, neither pretrained nor recovered by distillation.
+    )
+    timing: bool = True  # Time the finished runs; false leaves that to a later command.
+    retime: bool = False  # Repeat the timing of finished runs, without training them again.
+    retries: int = option(0, at_least=0)  # Number of retries after a worker was killed from outside. Example: 2.
+    quiet: bool = False  # Print only problems and result paths (-q); sweep.log keeps every line.
 
 
 @dataclass
 class MatchConfig:
     """A variant resized until it costs as much as the baseline of the command; read in `plugins/costs/match.py`."""
 
-    cost: MatchOn = MatchOn.none  # what a variant is to have as much of as the baseline
-    to: str = "base"  # the baseline: a model of the command, without enhancements, of the same scale
-    by: MatchBy = MatchBy.hidden_size  # what is resized for it
-    within: float = option(0.01, above=0, below=1)  # share of the baseline's cost that is close enough to go without a note
-    tolerance: float = option(0.05, above=0, below=1)  # share from which on the command is refused
-    rounds: int = option(5, BY_LATENCY, at_least=3)  # of match=latency: launches of both variants for each shape that is tried
+    cost: MatchOn = MatchOn.none  # Cost in which each variant is made equal to the baseline.
+    to: str = "base"  # Baseline model of the command, at the same scale and without enhancements.
+    by: MatchBy = MatchBy.hidden_size  # Dimension that is resized to match the cost.
+    within: float = option(0.01, above=0, below=1)  # Relative cost difference that needs no note in the report.
+    tolerance: float = option(0.05, above=0, below=1)  # Relative cost difference above which the command is refused.
+    rounds: int = option(5, BY_LATENCY, at_least=3)  # Launches per candidate shape for match=latency.
 
 
 @dataclass
@@ -285,27 +341,31 @@ class SearchConfig:
 
     space: list[str] = field(
         default_factory=list
-    )  # KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) or KEY=choice(A,B) of each key; empty: no search
-    trials: int = option(10, SAMPLED, at_least=1, limit=10000)  # of each arm on each task
-    sampler: Sampler = Sampler.random  # how the trials are chosen
-    part: float = option(1.0, IN_GRID, above=0, at_most=1)  # share of the grid that is run, drawn by search.seed
-    selected_on: KeepBest = KeepBest.tune  # rows that trials are scored on; validation: those reported, too good a score then
-    tune_share: float = option(0.1, above=0, below=1)  # of train, which trials are scored on; task.tune_share where that is set
-    seed: int = option(1000, at_least=0, limit=LARGEST_SEED)  # of the sampler and of the trials' fine-tuning
+    )  # Search space; choice(A,B) works too. Example: ["finetune.learning_rate=interval(1e-5,1e-4)"].
+    trials: int = option(10, SAMPLED, at_least=1, limit=10000)  # Number of trials per arm and task.
+    sampler: Sampler = Sampler.random  # Algorithm that selects the trials.
+    part: float = option(1.0, IN_GRID, above=0, at_most=1)  # Share of the grid to run, sampled by search.seed.
+    selected_on: KeepBest = KeepBest.tune  # Split that scores the trials; `validation` makes reported scores optimistic.
+    tune_share: float = option(
+        0.1, above=0, below=1
+    )  # Share of the training rows that scores the trials; task.tune_share takes precedence.
+    seed: int = option(1000, at_least=0, limit=LARGEST_SEED)  # Seed of the sampler and of the trials.
     reduction: int | None = option(
         None, at_least=2, limit=100
-    )  # successive halving: of the trials that reach a budget, one in so many gets this many times as much (arXiv:1810.05934)
+    )  # Reduction factor of successive halving (arXiv:1810.05934); null trains all trials fully. Example: 3.
 
 
 @dataclass
 class ProtocolConfig:
     """How a paper makes a number of its runs on this task, by `conf/protocol/`; read in `harness/config/compose.py`."""
 
-    seeds: list[int] = option([], at_least=0, limit=LARGEST_SEED)  # of the runs, where the command names none
-    statistic: Statistic = Statistic.mean  # of their scores
-    scores: list[str] = field(default_factory=list)  # or SPLIT/SCORE, whose mean is the number of the task; empty: the headline
-    average: list[str] = field(default_factory=list)  # tasks, or TASK/SPLIT, whose mean is the number of the table
-    starts_from: str | None = None  # task whose fine-tuned weights the paper starts from
+    seeds: list[int] = option([], at_least=0, limit=LARGEST_SEED)  # Seeds of the protocol, used when the command names none.
+    statistic: Statistic = Statistic.mean  # Statistic of the scores over seeds that the paper reports.
+    scores: list[str] = field(
+        default_factory=list
+    )  # Scores, or SPLIT/SCORE, whose mean is the number of the task; empty: the headline.
+    average: list[str] = field(default_factory=list)  # Tasks, or TASK/SPLIT, whose mean is the number of the table.
+    starts_from: str | None = None  # Task whose fine-tuned weights the paper starts from.
 
 
 MOST_THREADS = 4096
@@ -316,75 +376,87 @@ MOST_DEVICES = 4096
 class StatedTokenizer:
     """The tokenizer that a model or scale states, for null keys of `tokenizer`; read in `harness/config/resolve.py`."""
 
-    kind: TokenizerKind | None = None  # how words are cut into pieces
-    vocab_size: int | None = option(None, at_least=1, limit=LARGEST_TABLE)  # pieces at most
-    lowercase: bool | None = None  # text is read in lower case
-    multilingual: bool | None = None  # it is also trained on the text of task.languages
-    separators: int | None = option(None, at_least=1, limit=100)  # [SEP] between the two texts of a pair
-    vocab_file: str | None = None  # used if neither kind nor size nor another file is set
-    file: str | None = None  # likewise
+    kind: TokenizerKind | None = None  # Subword algorithm of the published tokenizer. Example: bpe.
+    vocab_size: int | None = option(None, at_least=1, limit=LARGEST_TABLE)  # Maximum vocabulary size. Example: 30522.
+    lowercase: bool | None = None  # Lowercase the text.
+    multilingual: bool | None = None  # Also train the tokenizer on the text of task.languages.
+    separators: int | None = option(
+        None, at_least=1, limit=100
+    )  # Number of [SEP] tokens between the two texts of a pair. Example: 1.
+    vocab_file: str | None = None  # Vocabulary that is used if no kind, size or other file is set. Example: vocab.txt.
+    file: str | None = None  # Tokenizer file that is used if no kind, size or other file is set. Example: tokenizer.json.
 
 
 @dataclass
 class StatedRecipe:
     """What a scale states for `recipe=small` (docs/recipes.md): settings that hold for its depth and width."""
 
-    learning_rate: float = option(5e-4, above=0, limit=1000)  # for pretrain.learning_rate
-    initializer_range: float = option(0.02, above=0, limit=100)  # for pretrain.initializer_range
+    learning_rate: float = option(5e-4, above=0, limit=1000)  # Value of pretrain.learning_rate for `recipe=small`.
+    initializer_range: float = option(0.02, above=0, limit=100)  # Value of pretrain.initializer_range for `recipe=small`.
 
 
 @dataclass
 class ModelConfig(EncoderConfig):
     """A variant: its shape, the objective of its paper, and weights to start from; read in `harness/checkpoints/`."""
 
-    objective: ObjectiveName = option(ObjectiveName.mlm_nsp, role=Role.neutral)  # what `pretrain=own` means
+    objective: ObjectiveName = option(
+        ObjectiveName.mlm_nsp, role=Role.neutral
+    )  # Objective of the model's paper, used by `pretrain=own`.
     init_from: str | None = option(
         None, role=Role.place
-    )  # name on the hub or folder of weights; other keys say what changes in their shape
-    provider: Provider = option(Provider.auto, earlier=...)  # whose code computes published weights; auto: ours where it can
+    )  # Pretrained weights: hub name or folder; other model keys change their shape. Example: bert-base-uncased.
+    provider: Provider = option(
+        Provider.auto, earlier=...
+    )  # Implementation of published weights; auto: ours if it supports them, else transformers.
     remote_code: str | None = option(
         None, COMPUTED_BY_LIBRARY, earlier=...
-    )  # runs the code beside weights: its commit on the hub; of a folder, a hash of its .py files, which a wrong one states
+    )  # Commit on the hub, or hash of a folder's .py files, of model code that may run. Example: 0123abcd.
     keep_layers: list[int] | None = option(
         None, FROM_WEIGHTS, earlier=...
-    )  # of the weights, counted from 0; None: evenly spaced
-    random_weights: bool = option(False, earlier=...)  # shape and tokenizer of the weights, values from the seed: the control
-    tokenizer: StatedTokenizer = option(StatedTokenizer, role=Role.neutral)  # what `tokenizer=own` means
-    recipe: StatedRecipe = option(StatedRecipe, role=Role.neutral)  # what differs from scale to scale in `recipe=small`
+    )  # Indices of the pretrained layers to keep, from 0. Null: evenly spaced. Example: [0,2,4].
+    random_weights: bool = option(
+        False, earlier=...
+    )  # Keep shape and tokenizer of the pretrained model, but initialise its weights randomly.
+    tokenizer: StatedTokenizer = option(StatedTokenizer, role=Role.neutral)  # Tokenizer that `tokenizer=own` means.
+    recipe: StatedRecipe = option(StatedRecipe, role=Role.neutral)  # Settings of `recipe=small` that depend on the scale.
     finetune_rate: float | None = option(
         None, PUBLISHED_START, earlier=..., role=Role.neutral, above=0, limit=1000
-    )  # finetune.learning_rate of these weights where nothing says one; None: 5e-5 of published ones
+    )  # Learning rate for published weights if none is set. Null: 5e-5. Example: 2e-5.
     scratch_rate: float = option(
         3e-4, RANDOM_START, role=Role.neutral, above=0, limit=1000
-    )  # the same of a model that starts from random weights
+    )  # Learning rate for random weights if none is set.
 
 
 @dataclass
 class OptimiserConfig:
     """The optimizer and its schedule; read in `harness/training/optimiser.py` and `loop.py` beside it."""
 
-    batch_size: int = option(32, at_least=1)  # examples of one optimiser step
-    accumulation: int = option(1, at_least=1)  # pieces that a batch is cut into
-    optimizer: Optimizer = option(Optimizer.adamw, earlier=...)  # what makes a step of the gradients
-    learning_rate: float = option(3e-4, above=0, limit=1000)  # peak, after the warm-up
-    schedule: Schedule = option(Schedule.linear, earlier=...)  # how the rate goes on after the warm-up
-    warmup_fraction: float = option(0.1, at_least=0, at_most=1)  # share of the steps in which the rate rises
+    batch_size: int = option(32, at_least=1)  # Examples per optimiser step.
+    accumulation: int = option(1, at_least=1)  # Number of micro-batches per optimiser step (gradient accumulation).
+    optimizer: Optimizer = option(Optimizer.adamw, earlier=...)  # Optimiser algorithm.
+    learning_rate: float = option(
+        3e-4, above=0, limit=1000
+    )  # Peak learning rate, reached after warm-up. Typical: 1e-4 to 1e-3.
+    schedule: Schedule = option(Schedule.linear, earlier=...)  # Learning-rate schedule after warm-up.
+    warmup_fraction: float = option(0.1, at_least=0, at_most=1)  # Share of the steps used for linear warm-up.
     decay_fraction: float | None = option(
         None, DECAYING, earlier=..., above=0, at_most=1
-    )  # share of the budget, at its end, in which the rate falls to 0; None: all that the warm-up leaves, of wsd 0.2
-    weight_decay: float = option(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
+    )  # Final share of the budget with a decaying rate. Null: all after warm-up; wsd: 0.2. Example: 0.5.
+    weight_decay: float = option(0.01, at_least=0, limit=1000)  # Weight decay of matrices; biases and norms have none.
     adam_betas: list[float] = option(
         [0.9, 0.999], with_option("adam_betas", WITH_BETAS), count=2, at_least=0, below=1
-    )  # decay of the means of gradient and its square
-    adam_eps: float = option(1e-8, with_option("adam_eps", WITH_EPS), above=0, limit=1)  # added to the divisor
+    )  # Decay rates of Adam's first and second moments.
+    adam_eps: float = option(
+        1e-8, with_option("adam_eps", WITH_EPS), above=0, limit=1
+    )  # Epsilon of Adam, added to the denominator.
     momentum: float | None = option(
         None, with_option("momentum", WITH_MOMENTUM, Refused.everywhere), earlier=..., at_least=0, below=1
-    )  # of sgd, rmsprop and muon; None: torch's own, 0, 0 and 0.95
-    max_grad_norm: float = option(1.0, above=0)  # gradients are scaled down to this norm
-    activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
+    )  # Momentum of sgd, rmsprop and muon. Null: the default of torch (0, 0 and 0.95). Example: 0.9.
+    max_grad_norm: float = option(1.0, above=0)  # Maximum gradient norm; larger gradients are clipped.
+    activation_checkpointing: bool = False  # Recompute activations in the backward pass to save memory (arXiv:1604.06174).
     ema_decay: float | None = option(
         None, earlier=..., above=0, below=1
-    )  # of the moving average of the weights, which is what is evaluated and kept, such as 0.999; None: the last weights are
+    )  # Decay of a moving average of the weights, used for evaluation. Null: no average. Example: 0.999.
 
 
 @dataclass
@@ -393,90 +465,106 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
 
     tokens: float | None = option(
         None, at_least=1, limit=1e15
-    )  # for example 20e6, the default budget; set at most one of tokens, steps, flops and seconds
-    steps: int | None = option(None, at_least=1)  # the budget in optimiser steps
-    flops: float | None = option(None, at_least=1, limit=1e30)  # of all forward and backward passes, as counted
-    seconds: float | None = option(None, above=0)  # of training alone
+    )  # Budget in tokens; set only one of tokens, steps, flops and seconds. Example: 20e6.
+    steps: int | None = option(None, at_least=1)  # Budget in optimiser steps. Example: 10000.
+    flops: float | None = option(
+        None, at_least=1, limit=1e30
+    )  # Budget in FLOPs of all forward and backward passes. Example: 1e15.
+    seconds: float | None = option(None, above=0)  # Budget in seconds of training. Example: 600.
     seed: int | None = option(
         None, role=Role.seed, at_least=0, limit=LARGEST_SEED
-    )  # None: that of the run; set it to share a pretraining between seeds
-    length: int | None = option(None, at_least=8)  # tokens of a sequence; None: 128, or as many as the model takes
-    batch_size: int = option(32, at_least=1)  # sequences of one optimiser step, at the end of the ramp
+    )  # Seed of pretraining. Null: the seed of the run; a value shares one pretraining among seeds. Example: 0.
+    length: int | None = option(None, at_least=8)  # Tokens per sequence. Null: 128, or the maximum of the model. Example: 512.
+    batch_size: int = option(32, at_least=1)  # Sequences per optimiser step, after the batch-size ramp.
     warmup_steps: int = option(
         0, IN_STEPS, at_least=0, limit=1e12
-    )  # the rate rises at least so long, in the first half of the steps; not with a budget in seconds, whose steps nobody knows
+    )  # Minimum warm-up in steps, at most half of the budget; not with pretrain.seconds.
     decay_fraction: float | None = option(
         None, DECAYING, earlier=1.0, above=0, at_most=1
-    )  # share of the budget, at its end, in which the rate falls to 0; it is constant before; None: the last phase, of wsd 0.2
-    ramp_from: int | None = option(None, at_least=1)  # sequences of the first step; None: no ramp
-    ramp_fraction: float = option(0.1, RAMPED, above=0, at_most=1)  # share of the budget that the ramp takes
-    weight_decay: float = option(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
+    )  # Final share of the budget with a decaying rate. Null: the last phase; wsd: 0.2. Example: 0.5.
+    ramp_from: int | None = option(
+        None, at_least=1
+    )  # Sequences in the first step of a batch-size ramp; null uses no ramp. Example: 8.
+    ramp_fraction: float = option(0.1, RAMPED, above=0, at_most=1)  # Share of the budget in which the batch size grows.
+    weight_decay: float = option(0.01, at_least=0, limit=1000)  # Weight decay of matrices; biases and norms have none.
     initializer_range: float | None = option(
         None, above=0, limit=100
-    )  # standard deviation of initial values; None: model.initializer_range
+    )  # Standard deviation of the initial weights. Null: model.initializer_range. Example: 0.02.
     dropout: float | None = option(
         None, at_least=0, below=1
-    )  # of layers and attention while pretraining; None: that of the model
+    )  # Dropout of layers and attention while pretraining. Null: the model's own. Example: 0.1.
     mup_base_width: int | None = option(
         None, earlier=..., at_least=1
-    )  # hidden size of learning_rate and initializer_range, from which others get theirs (arXiv:2203.03466); None: one for all
+    )  # Hidden size at which rate and initialisation were tuned (µP, arXiv:2203.03466). Null: no scaling. Example: 128.
     neighbour_heads: bool = option(
         False, LEARNED_POSITIONS
-    )  # where positions are learned, heads of the first layer begin by looking at neighbours
-    evaluations: int = option(5, at_least=1)  # on held-out text, the last one at the end
-    eval_sequences: int = option(256, at_least=1)  # of the held-out text
-    probe_steps: int = option(200, PROBED, at_least=1)  # of a masked-LM head on the frozen encoder, for objectives without one
-    checkpoint_every_s: float = option(60.0, role=Role.neutral, at_least=0)  # seconds between two checkpoints to resume from
+    )  # Initialise heads of the first layer to attend to neighbours (learned positions only).
+    evaluations: int = option(5, at_least=1)  # Number of evaluations on held-out text, the last one at the end.
+    eval_sequences: int = option(256, at_least=1)  # Held-out sequences per evaluation.
+    probe_steps: int = option(
+        200, PROBED, at_least=1
+    )  # Training steps of a masked-LM head on the frozen encoder, for objectives without one.
+    checkpoint_every_s: float = option(60.0, role=Role.neutral, at_least=0)  # Seconds between two checkpoints for resuming.
     keep: list[float] = option(
         [], role=Role.neutral, above=0, limit=1e15
-    )  # tokens after which weights are kept, such as [1e6, 5e6], for pretrain.at
+    )  # Token counts after which weights are kept, for pretrain.at. Example: [1e6,5e6].
     at: float | None = option(
         None, ALWAYS, above=0, limit=1e15
-    )  # fine-tuning starts from the weights kept after so many tokens; None: from those of the end
+    )  # Token count of the kept weights that fine-tuning starts from. Null: the final ones. Example: 5e6.
     checkpoint: str | None = option(
         None, ALWAYS, role=Role.place
-    )  # id or folder of a run, a fine-tuning too, to start from; also typed `pretrain.from`
+    )  # Run to start from, by id or folder; pretrain.from is the same key. Example: multirun/my_study/RUN.
 
 
 @dataclass
 class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py`, `loop.py` beside it."""
 
-    enabled: bool = option(True, ALWAYS)  # false: the model is only measured
+    enabled: bool = option(True, ALWAYS)  # Fine-tune the model; false only measures it.
     learning_rate: float | None = option(  # type: ignore[assignment]
         DEFAULT_RATE, above=0, limit=1000
-    )  # peak, after the warm-up; None: model.scratch_rate, model.finetune_rate of published weights, 3e-4 after a pretraining
-    epochs: float = option(2.0, IN_EPOCHS, above=0)  # passes over the rows of train; fractions are possible
-    max_steps: int | None = option(None, at_least=1)  # ends earlier than the epochs
-    seconds: float | None = option(None, earlier=..., above=0)  # the budget in seconds of training alone, in place of epochs
-    eval_batch_size: int = option(64, at_least=1)  # examples of one batch of evaluation
+    )  # Peak learning rate, reached after warm-up. Typical: 1e-5 to 5e-4. Null: model.finetune_rate or scratch_rate.
+    epochs: float = option(2.0, IN_EPOCHS, above=0)  # Passes over the training rows; fractions are possible.
+    max_steps: int | None = option(
+        None, at_least=1
+    )  # Maximum optimiser steps, which may end training before the last epoch. Example: 1000.
+    seconds: float | None = option(
+        None, earlier=..., above=0
+    )  # Budget in seconds of training, in place of epochs. Example: 60.
+    eval_batch_size: int = option(64, at_least=1)  # Examples per evaluation batch.
     layer_decay: float = option(
         1.0, BY_LAYER, earlier=..., above=0, at_most=1
-    )  # factor of the rate from one layer to the one below, to the embeddings at last (arXiv:2003.10555)
-    keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
-    evaluations_per_epoch: int = option(1, KEEPING_BEST, earlier=..., at_least=1)  # of keep_best, evenly spaced
+    )  # Layer-wise learning-rate decay, from the top layer down to the embeddings (arXiv:2003.10555).
+    keep_best: KeepBest = KeepBest.none  # Split that selects the best epoch; none evaluates the last one.
+    evaluations_per_epoch: int = option(
+        1, KEEPING_BEST, earlier=..., at_least=1
+    )  # Evaluations per epoch for finetune.keep_best, evenly spaced.
     early_stopping: int | None = option(
         None, KEEPING_BEST, earlier=..., at_least=1
-    )  # evaluations without a better score after which keep_best=tune ends
+    )  # Patience: evaluations without improvement that end training (keep_best=tune). Example: 3.
     class_weights: Any = option(
         None, earlier=...
-    )  # of the loss: balanced, or {LABEL: WEIGHT}; of kind multilabel those of the texts with a label
+    )  # Class weights of the loss: balanced, or {LABEL: WEIGHT}. Example: balanced.
     teacher: str | None = option(
         None, role=Role.place
-    )  # a fine-tuning of the same task, or its folder, whose answers are learned beside the labels
-    soft_weight: float = option(1.0, TAUGHT, earlier=..., at_least=0)  # of these answers, where the loss of the labels has 1
-    temperature: float = option(2.0, TAUGHT, earlier=..., above=0)  # by which the logits of both are divided
-    hidden_weight: float = option(0.0, TAUGHT, earlier=..., at_least=0)  # of the squared error of the hidden states
+    )  # Fine-tuned run of the same task, to distil from, by id or folder. Example: multirun/my_study/RUN.
+    soft_weight: float = option(
+        1.0, TAUGHT, earlier=..., at_least=0
+    )  # Weight of the teacher's predictions in the loss; the labels have weight 1.
+    temperature: float = option(2.0, TAUGHT, earlier=..., above=0)  # Temperature of the logits of teacher and student.
+    hidden_weight: float = option(
+        0.0, TAUGHT, earlier=..., at_least=0
+    )  # Weight of the squared error of the hidden states in the loss. Example: 1.
     in_batch_negatives: bool = option(
         False, earlier=...
-    )  # of kind retrieval: each question learns its paragraph among those of its batch
+    )  # Train retrieval with the other paragraphs of the batch as negatives.
     cosine_temperature: float = option(
         0.05, AMONG_NEGATIVES, earlier=..., above=0, limit=1000
-    )  # by which their cosines are divided
+    )  # Temperature of the cosine similarities of in-batch negatives.
     keep: Keep | None = option(
         None, role=Role.neutral
-    )  # weights left in the run's folder, for predict and export; None: last, or none in a sweep
-    submit: bool = option(False, role=Role.derived)  # write predictions of the test split in the benchmark's format
+    )  # Weights kept in the run folder, for predict and export. Null: last, or none in a sweep.
+    submit: bool = option(False, role=Role.derived)  # Write predictions of the test split in the benchmark's format.
 
     def steps_per_epoch(self, examples: int) -> int:
         """Optimiser steps of one epoch."""
@@ -492,48 +580,52 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
 class MeasureConfig:
     """What is measured beside training, and how often; read in `harness/measure/`."""
 
-    enabled: bool = True  # false: nothing is measured beside training
+    enabled: bool = True  # Measure size, speed and memory; false only trains.
     length: int | None = option(
         None, at_least=1
-    )  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
-    rounds: int = option(9, TIMED, at_least=1)  # most launches of a variant, each in a new process
-    min_rounds: int = option(4, TIMED, at_least=1)  # launches before a session may end, once every comparison is decided
-    budget_minutes: float | None = option(None, TIMED, above=0)  # after which a session begins no further round; None: no limit
-    repeats: int = option(20, TIMED, at_least=1)  # timed calls of a launch, after a warm-up until steady
+    )  # Tokens of the measured text, for latency and FLOPs. Null: 128, or the model's maximum. Example: 256.
+    rounds: int = option(9, TIMED, at_least=1)  # Maximum launches of a variant, each in a new process.
+    min_rounds: int = option(4, TIMED, at_least=1)  # Minimum launches before a session may end with every comparison decided.
+    budget_minutes: float | None = option(
+        None, TIMED, above=0
+    )  # Time after which a session starts no new round; null sets no limit. Example: 10.
+    repeats: int = option(20, TIMED, at_least=1)  # Timed calls per launch, after warm-up.
     throughput_texts: int | None = option(
         8, TIMED, at_least=1
-    )  # random texts of measure.length tokens in the throughput batch of all tasks; null: validation batches of each task
-    batch_size: int = option(32, TIMED, at_least=1)  # texts of one validation batch of which memory and throughput are measured
-    throughput_batches: int = option(4, TIMED, at_least=1)  # validation batches of one pass over them
-    train_steps: int = option(3, TIMED, at_least=0)  # timed training steps of a launch; 0: none
+    )  # Random texts per throughput batch; null times the validation batches of each task.
+    batch_size: int = option(32, TIMED, at_least=1)  # Texts per validation batch, for memory and throughput.
+    throughput_batches: int = option(4, TIMED, at_least=1)  # Validation batches per throughput measurement.
+    train_steps: int = option(3, TIMED, at_least=0)  # Timed training steps per launch; 0 skips them.
     train_batch_size: int = option(
         2, (TIMED, TRAINING_STEPS), at_least=1
-    )  # texts of one timed training step, of measure.length tokens
+    )  # Texts per timed training step, each of measure.length tokens.
     threads: int = option(
         1, TIMED, at_least=1, limit=MOST_THREADS
-    )  # CPU threads of latency, throughput and timed training steps
+    )  # CPU threads for latency, throughput and timed training steps.
     lengths: list[int] = option(
         [], TIMED, different=True, at_least=1
-    )  # text lengths in tokens, to which measure.length is added; those too long for the model are left out
-    batch_sizes: list[int] = option([], TIMED, different=True, at_least=1)  # further batch sizes, at measure.length
+    )  # Further text lengths to time, in tokens; those above the model's maximum are skipped. Example: [64,256].
+    batch_sizes: list[int] = option(
+        [], TIMED, different=True, at_least=1
+    )  # Further batch sizes to time, at measure.length. Example: [1,8,32].
     seconds_per_length: float = option(
         1.0, (TIMED, AT_LENGTHS), at_least=0
-    )  # per launch for each of these; slow calls are timed fewer times
-    foreign_cpus: float = option(0.5, TIMED, at_least=0)  # CPUs that other processes may keep busy before a launch is repeated
-    retries: int = option(1, TIMED, at_least=0)  # most repeats of a launch
+    )  # Seconds per launch for each further length or batch size.
+    foreign_cpus: float = option(0.5, TIMED, at_least=0)  # CPUs that other processes may use before a launch is repeated.
+    retries: int = option(1, TIMED, at_least=0)  # Maximum repeats of a disturbed launch.
     backend: Backend = option(
         Backend.torch, SERVED, earlier=...
-    )  # what runs the model while it is measured and evaluated; onnxruntime: the extra [serve]
-    precision: Precision = option(Precision.fp32, SERVED, earlier=...)  # of the weights then; int8_weights: the extra [serve]
+    )  # Runtime for measurement and evaluation; onnxruntime needs the extra [serve].
+    precision: Precision = option(
+        Precision.fp32, SERVED, earlier=...
+    )  # Precision of the served weights; int8_weights needs the extra [serve].
     load: list[Scenario] = option(
         [], TIMED, earlier=...
-    )  # single_stream, server, offline: latency under load on the texts of the task
+    )  # Load scenarios to time: single_stream, server or offline. Example: [offline,server].
     load_share: float = option(
         0.5, AS_SERVER, earlier=..., above=0, below=1
-    )  # rate of arrivals of load=[server], as a share of the offline throughput
-    load_texts: int = option(
-        200, UNDER_LOAD, earlier=..., at_least=10
-    )  # texts of each scenario in a launch, drawn from the validation texts
+    )  # Arrival rate of the server scenario, as a share of the offline throughput.
+    load_texts: int = option(200, UNDER_LOAD, earlier=..., at_least=10)  # Validation texts per scenario and launch.
 
     @property
     def is_served(self) -> bool:
@@ -545,40 +637,44 @@ class MeasureConfig:
 class HardwareConfig:
     """Device, arithmetic and threads; read in `harness/hardware/`."""
 
-    device: Device = Device.cpu  # cuda: the first GPU
-    dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights; auto: the faster one on this machine
-    devices: int = option(1, at_least=1, limit=MOST_DEVICES)  # that train one run together, with a process each
-    sharding: DeviceSharding = DeviceSharding.none  # full: for models that do not fit on one device while they train
+    device: Device = Device.cpu  # Device that runs the model; cuda is the first GPU.
+    dtype: Dtype = Dtype.fp32  # Arithmetic: bf16 is autocast over float32 weights, auto the faster one on this machine.
+    devices: int = option(1, at_least=1, limit=MOST_DEVICES)  # Number of devices that train one run together, one process each.
+    sharding: DeviceSharding = (
+        DeviceSharding.none
+    )  # What devices divide among them; `full` is for models that exceed one device.
     threads: int | None = option(
         None, at_least=1, limit=MOST_THREADS
-    )  # CPU threads of each process that trains; None: all cores, divided by the devices and workers
+    )  # CPU threads per training process. Null: all cores, divided by devices and workers. Example: 4.
     workers: int | None = option(
         None, at_least=1, limit=MOST_THREADS
-    )  # runs of a sweep that train at once, each on threads of its own; None: small models one on each core, others one
-    products: Products = option(Products.auto, ON_CPU)  # library of the float32 matrix products of linear layers, on a CPU
-    compile: bool = False  # the model runs under torch.compile
+    )  # Number of runs that train in parallel. Null: one per core for small models, else 1. Example: 2.
+    products: Products = option(Products.auto, ON_CPU)  # Library for float32 matrix products of linear layers on a CPU.
+    compile: bool = False  # Run the model under torch.compile.
 
 
 @dataclass
 class TrackingConfig:
     """Where results are browsed; read in `harness/tracking/`."""
 
-    mlflow: bool = False  # in MLflow, at tracking.uri
-    tensorboard: bool = False  # in `output`/tensorboard; the extra [tensorboard]
-    wandb: bool = False  # Weights & Biases, in `output`/wandb; the extra [wandb]
-    plugins: list[str] = field(default_factory=list)  # trackers of other packages, by their names
-    uri: str | None = None  # of MLflow; None: SQLite in `output`
+    mlflow: bool = False  # Log runs to MLflow, at tracking.uri.
+    tensorboard: bool = False  # Log runs to `output`/tensorboard; needs the extra [tensorboard].
+    wandb: bool = False  # Log runs to Weights & Biases, in `output`/wandb; needs the extra [wandb].
+    plugins: list[str] = field(default_factory=list)  # Names of trackers from other packages. Example: [my_tracker].
+    uri: str | None = None  # Address of the MLflow store. Null: SQLite in `output`. Example: http://127.0.0.1:5000.
 
 
 @dataclass
 class RunConfig:
     """One run: one arm on one task with one seed."""
 
-    study: str = option("default", role=Role.name)  # name of the MLflow experiment and of its folder in `output`
+    study: str = option("default", role=Role.name)  # Name of the study: its folder in `output` and its MLflow experiment.
     hypothesis: str = option(
         "", role=Role.name
-    )  # what the study expects; recorded with its time before the first run, and the head of the report
-    arm: str = option("", role=Role.name)  # label of the arm; empty: from model, enhancements and objective
+    )  # Expected result, recorded before the first run and shown in the report. Example: ALBERT keeps the score.
+    arm: str = option(
+        "", role=Role.name
+    )  # Label of the arm. Empty: derived from model, enhancements and objective. Example: wide.
     settings: dict[str, str] = option(dict, role=Role.name)  # key: value, where the arm differs from its choices
     swept: list[str] = option([], role=Role.name)  # keys and groups that the command sweeps
     matched: dict[str, float] = option(
@@ -595,12 +691,10 @@ class RunConfig:
     enhancements: dict[str, bool] = option(dict, role=Role.arm)
     protocol_name: str = option("", earlier=..., role=Role.arm)
     protocol: ProtocolConfig = option(ProtocolConfig, role=Role.name)  # how a paper makes its numbers: +protocol=NAME
-    seed: int = option(
-        0, role=Role.seed, at_least=0, limit=LARGEST_SEED
-    )  # of initialisation, dropout and the order of examples
-    output: str = option("multirun", role=Role.name)  # folder of all results
-    rerun: bool = option(False, role=Role.name)  # run again what has finished
-    report: bool = option(True, role=Role.name)  # after a sweep, write the report on its study
+    seed: int = option(0, role=Role.seed, at_least=0, limit=LARGEST_SEED)  # Seed of initialisation, dropout and example order.
+    output: str = option("multirun", role=Role.name)  # Folder of all results.
+    rerun: bool = option(False, role=Role.name)  # Repeat runs that have finished.
+    report: bool = option(True, role=Role.name)  # Write the report after a sweep.
     model: ModelConfig = option(ModelConfig, role=Role.arm)
     published: ModelConfig = option(ModelConfig, role=Role.name)  # the same variant at BERT-base dimensions
     task: TaskConfig = option(TaskConfig, role=Role.condition)

@@ -161,7 +161,7 @@ def width(given: list[Block]) -> float:
 
 @dataclass(frozen=True)
 class Look:
-    """What a look says: of each arm a text, and which are not resolved."""
+    """What a look says: of each arm a text, and which are inconclusive."""
 
     arms: dict[str, str]
     unresolved: list[str]

@@ -198,7 +198,7 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
         following = list(parts.values())[number : number + 1]
         reason = replicates.beyond_budget(ran, *following) if following else "a larger sweep.most_seeds continues"
         if reason:
-            console.problem(f"not resolved after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
+            console.problem(f"inconclusive after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
             break
     if planned[0].config.sweep.timing:
         with Screen(len(ran)) as screen:

@@ -21,7 +21,7 @@ from harness.tasks.synthetic.paradigms import PARADIGMS
 
 
 class MinimalPairs(Kind):
-    """The label of a pair is the place of its right sentence, 0 and 1 in turn: a constant answer is right in half of them."""
+    """The label of a pair is the place of its right sentence, 0 and 1 in turn: a majority baseline is right in half of them."""
 
     columns, expected = (2, 4), "the right and the wrong sentence, or two contexts and two targets"
     outputs = 0  # the head is that of a language model

@@ -10,18 +10,18 @@ from harness.models.ranges import Refused, Role, When, option, refuse_out_of_ran
 class ObjectiveName(Enum):
     """What is predicted."""
 
-    none = "none"  # nothing: no pretraining
-    own = "own"  # that of the variant's paper, `model.objective`
-    mlm = "mlm"  # masked tokens (arXiv:1810.04805, section 3.1)
-    mlm_nsp = "mlm_nsp"  # and whether two segments follow each other (arXiv:1810.04805)
-    mlm_sop = "mlm_sop"  # and whether two segments are in order (arXiv:1909.11942, section 3.1)
-    rtd = "rtd"  # which tokens a small generator replaced (arXiv:2003.10555)
-    clm = "clm"  # the next token
-    plm = "plm"  # tokens in a random order (arXiv:1906.08237)
-    distillation = "distillation"  # masked tokens, and the teacher's predictions of them (arXiv:1910.01108)
-    cbow = "cbow"  # a token from the mean of its neighbours (arXiv:1301.3781)
-    bidirectional_lm = "bidirectional_lm"  # the next and the previous token (arXiv:1802.05365)
-    span_corruption = "span_corruption"  # spans of tokens, from text to text (arXiv:1910.10683, section 3.1.4)
+    none = "none"  # no pretraining
+    own = "own"  # objective of the model's paper, `model.objective`
+    mlm = "mlm"  # masked language modelling (arXiv:1810.04805, section 3.1)
+    mlm_nsp = "mlm_nsp"  # mlm with next sentence prediction (arXiv:1810.04805)
+    mlm_sop = "mlm_sop"  # mlm with sentence order prediction (arXiv:1909.11942, section 3.1)
+    rtd = "rtd"  # replaced token detection (arXiv:2003.10555)
+    clm = "clm"  # causal language modelling
+    plm = "plm"  # permutation language modelling (arXiv:1906.08237)
+    distillation = "distillation"  # mlm with a teacher's predictions (arXiv:1910.01108)
+    cbow = "cbow"  # continuous bag of words (arXiv:1301.3781)
+    bidirectional_lm = "bidirectional_lm"  # next and previous token (arXiv:1802.05365)
+    span_corruption = "span_corruption"  # corrupted spans, text to text (arXiv:1910.10683, section 3.1.4)
 
 
 class Masking(Enum):
@@ -43,7 +43,7 @@ class PairKind(Enum):
     """How half of the pairs of consecutive segments are changed."""
 
     next = "next"  # the second comes from another document (arXiv:1810.04805, section 3.1)
-    order = "order"  # they are swapped (arXiv:1909.11942, section 3.1)
+    order = "order"  # the segments are swapped (arXiv:1909.11942, section 3.1)
 
 
 MASKED_OBJECTIVES = (ObjectiveName.mlm, ObjectiveName.mlm_nsp, ObjectiveName.mlm_sop, ObjectiveName.rtd)
@@ -82,68 +82,68 @@ PROBED = When(
 class ObjectiveConfig:
     """Shares are fractions of 1. The defaults are those of the papers."""
 
-    objective: ObjectiveName = ObjectiveName.none  # what is predicted
+    objective: ObjectiveName = ObjectiveName.none  # Pretraining objective.
     plugin: str | None = option(
         None, earlier=...
-    )  # an objective of another package, by its name; `objective` is the one that it is like
+    )  # Name of an objective from another package; `objective` names the built-in it resembles. Example: my_objective.
     phases: list[ObjectiveName] = option(
         [], earlier=...
-    )  # several objectives one after the other, `objective` last; on the command line also pretrain=[clm,mlm]
+    )  # Objectives of successive phases, `objective` last; pretrain=[clm,mlm] is the same. Example: [clm,mlm].
     shares: list[float] = option(
         [], earlier=..., read=PHASED, above=0, at_most=1
-    )  # of the budget, one for each phase, such as [0.25,0.75]; empty: equal ones
+    )  # Shares of the budget, one per phase; empty divides it equally. Example: [0.25,0.75].
     # Masks
-    mask_rate: float = option(0.15, read=PREDICTING, above=0, below=1)  # share of a sequence's tokens that are predicted
-    masking: Masking = option(Masking.token, read=PREDICTING)  # what is masked as one
-    static_masks: bool = option(False, read=SAMPLED)  # a sequence has the same mask in every epoch
+    mask_rate: float = option(0.15, read=PREDICTING, above=0, below=1)  # Share of the tokens of a sequence that are predicted.
+    masking: Masking = option(Masking.token, read=PREDICTING)  # Unit that is masked: tokens, whole words or spans.
+    static_masks: bool = option(False, read=SAMPLED)  # Keep the mask of a sequence in every epoch.
     masked_share: float | None = option(
         None, read=MASKED, at_least=0, at_most=1
-    )  # of the predicted tokens: replaced by [MASK]; None: 0.8, and all of them for rtd
+    )  # Share of the predicted tokens replaced by [MASK]. Null: 0.8; rtd: 1. Example: 1.
     random_share: float | None = option(
         None, read=MASKED, at_least=0, at_most=1
-    )  # of the predicted tokens: replaced by a random one; None: 0.1 or what is left, and none for rtd
+    )  # Share of the predicted tokens replaced by a random token. Null: 0.1 at most; rtd: 0. Example: 0.
     mean_span: float = option(
         3.8, read=SPANNED, above=0
-    )  # words of a span on average, at most 10 (arXiv:1907.10529, section 3.1)
+    )  # Mean words per masked span, at most 10 (arXiv:1907.10529, section 3.1).
     # Span corruption (arXiv:1910.10683, sections 3.3.3 and 3.3.4)
     noise_density: float = option(
         0.15, read=pretrains_by(ObjectiveName.span_corruption), earlier=..., above=0, below=1
-    )  # share of a sequence's tokens that are in spans
+    )  # Share of the tokens of a sequence inside corrupted spans.
     mean_noise_span_length: float = option(
         3.0, read=pretrains_by(ObjectiveName.span_corruption), earlier=..., at_least=1
-    )  # tokens of a span on average
+    )  # Mean tokens per corrupted span.
     # Detection
     generator_fraction: float = option(
         0.25, read=pretrains_by(ObjectiveName.rtd), above=0, below=1
-    )  # generator's hidden size, heads and feed-forward against the encoder's
+    )  # Size of the generator relative to the encoder: hidden size, heads and feed-forward.
     detection_weight: float = option(
         50.0, read=pretrains_by(ObjectiveName.rtd), above=0
-    )  # of its loss, where that of the generator has 1
+    )  # Weight of the detection loss; the generator's loss has weight 1.
     # Permutation
     predicted_share: float = option(
         1 / 6, read=pretrains_by(ObjectiveName.plm), above=0, below=1
-    )  # last tokens of the order, which are predicted
+    )  # Share of the permuted tokens that are predicted, from the end.
     # Distillation: weights of the losses, and the temperature of the teacher's probabilities
     teacher: str | None = option(
         None, role=Role.place, read=DISTILLING
-    )  # a run or its folder, or a published checkpoint; None: the weights that the student is made of
-    temperature: float = option(2.0, read=(DISTILLING, SOFT), above=0)  # by which the logits of both are divided
-    soft_weight: float = option(5.0, read=DISTILLING, at_least=0)  # of the distance to the teacher's probabilities
-    masked_weight: float = option(2.0, read=DISTILLING, at_least=0)  # of the masked tokens' own loss
+    )  # Teacher: a run, folder or hub name. Null: the weights the student is derived from. Example: bert-base-uncased.
+    temperature: float = option(2.0, read=(DISTILLING, SOFT), above=0)  # Temperature of the logits of teacher and student.
+    soft_weight: float = option(5.0, read=DISTILLING, at_least=0)  # Weight of the distance to the teacher's predictions.
+    masked_weight: float = option(2.0, read=DISTILLING, at_least=0)  # Weight of the masked-LM loss.
     cosine_weight: float = option(
         1.0, read=DISTILLING, at_least=0
-    )  # of the angle between the hidden states of both; 0: their sizes may differ
+    )  # Weight of the cosine loss of hidden states; 0 allows different hidden sizes.
     hidden_weight: float = option(
         0.0, read=DISTILLING, earlier=..., at_least=0
-    )  # of the squared error of the hidden states (arXiv:1909.10351)
+    )  # Weight of the squared error of hidden states (arXiv:1909.10351).
     matched_layers: MatchedLayers = option(
         MatchedLayers.all, read=(DISTILLING, HIDDEN), earlier=...
-    )  # whose hidden states these are
+    )  # Layers whose hidden states are matched.
     relation_weight: float = option(
         0.0, read=DISTILLING, earlier=..., at_least=0
-    )  # of the last layer's relations between tokens (arXiv:2012.15828)
+    )  # Weight of the last layer's token relations (arXiv:2012.15828).
     # Continuous bag of words
-    context: int = option(5, read=pretrains_by(ObjectiveName.cbow), at_least=1)  # tokens to each side
+    context: int = option(5, read=pretrains_by(ObjectiveName.cbow), at_least=1)  # Context tokens on each side (cbow).
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self, "pretrain.")

@@ -33,7 +33,7 @@ WHERE_THERE = ("accuracy_mismatched",)
 """Scores that enter only where a run of the task has them; then all runs must."""
 
 LEFT_OUT = ("wnli",)
-"""Not in the average: its validation data contradicts its training data, so that the constant answer beats most models."""
+"""Not in the average: its validation data contradicts its training data, so that the majority baseline beats most models."""
 
 NUMBER = Metric("glue/task", "score", Direction.HIGHER, "task")
 AVERAGE = Metric("glue/average", "score", Direction.HIGHER, "GLUE average")
@@ -126,7 +126,7 @@ SELECTED = "†"
 
 
 def table(glue: Glue) -> Table:
-    """Rows are arms and last the constant answer, columns are tasks and their average where there is one."""
+    """Rows are arms and last the majority baseline, columns are tasks and their average where there is one."""
     heads = ["arm", *glue.heads]
     for place, section in enumerate(glue.sections, 1):
         scores = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
@@ -135,7 +135,7 @@ def table(glue: Glue) -> Table:
     rows = [[Cell(escape(label)), *(_number(glue, column, label) for column in glue.columns)] for label in glue.labels]
     constants = [_constant(section) for section in glue.sections]
     if any(cell.value is not None for cell in constants):
-        rows.append([Cell("*constant answer*"), *constants, *[Cell(DASH)] * bool(glue.average)])
+        rows.append([Cell("*majority baseline*"), *constants, *[Cell(DASH)] * bool(glue.average)])
     return formats.table(heads, rows)
 
 
@@ -156,7 +156,7 @@ def _number(glue: Glue, column: Column, label: str) -> Cell:
 
 
 def _constant(section: Section) -> Cell:
-    """The constant answer's score where it is all of the task's number."""
+    """The majority baseline's score where it is all of the task's number."""
     score = tables.majority(section)
     return score if score and scores_of(section) == (f"eval/{section.headline}",) else Cell(DASH)
 

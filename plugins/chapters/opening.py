@@ -27,7 +27,7 @@ from harness.reports.writing.tables import size_text, verdict_text
 
 CAPTIONS = {
     "changes.svg": "Changes against the baseline with 95 % intervals (90 % of what is shown to be the same). Filled: better or "
-    "worse; hollow: not resolved or the same; grey: within the noise floor or one validation item"
+    "worse; hollow: inconclusive or the same; grey: within the noise floor or one validation item"
 }
 LOOKS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[Verdict, tuple[str, dict[str, Any]]])
 """Verdict -> what the legend says, and the look of the mark."""

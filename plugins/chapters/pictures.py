@@ -91,7 +91,7 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
 def constant(section: Section) -> dict[str, float]:
     """The score of the majority baseline by name, where it is known."""
     scores = [score for row in section.rows for score in row.values(MAJORITY).values()]
-    return {"constant answer": max(scores)} if scores else {}
+    return {"majority baseline": max(scores)} if scores else {}
 
 
 def _sd(spread: Spread, metric: str) -> float:

@@ -58,7 +58,7 @@ COMPILED = (
 
 RATIO = (
     "ratio of a time or rate: to the mean of both timings of the first variant in the same round, geometric mean over rounds "
-    "[95 % t interval, Holm's for the variants of a row]; ~ where it holds 1: not resolved. A/A: what two timings of the first "
+    "[95 % t interval, Holm's for the variants of a row]; ~ where it holds 1: inconclusive. A/A: what two timings of the first "
     "variant may differ by, the larger end of the 95 % t interval. The ratio of device time is divided by that of a reference "
     "workload, so that it holds beside other work"
 )

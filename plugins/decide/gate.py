@@ -269,7 +269,7 @@ def verdict(of_arm: list[Test], scattering: int) -> Verdict:
     if outcomes & {Outcome.INFERIOR, Outcome.ABOVE}:
         return Verdict.WORSE
     if outcomes != {Outcome.PASSED}:
-        return Verdict.NOT_RESOLVED
+        return Verdict.INCONCLUSIVE
     return Verdict.BETTER if any(test.is_gain(scattering) for test in of_arm) else Verdict.SAME
 
 

@@ -119,8 +119,9 @@ class Ledger:
         """As it is on disk; InputError for a line that no gate has written."""
         lines = []
         for number, line in enumerate(paths.read(path, paths.LARGEST_PLAN).splitlines(), 1):
-            json_of(line, Candidate, f"ledger={str(path)!r} line {number} is no candidate", "lines that gate has written")
-            lines.append(json.loads(line))
+            said = f"ledger={str(path)!r} line {number} is no candidate"
+            candidate = json_of(line, Candidate, said, "lines that gate has written")
+            lines.append(json.loads(line) | {"verdict": candidate.verdict.value})
         return cls(path, lines, lines[-1]["looks"] if lines else None)
 
     @staticmethod

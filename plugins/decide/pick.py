@@ -46,7 +46,7 @@ class Bound:
     at_least: bool = False
 
     def fit(self, estimate: Estimate | None) -> Satisfies:
-        """By the whole interval, where it decides anything; what beats no constant answer can only not fit."""
+        """By the whole interval, where it decides anything; what beats no majority baseline can only not fit."""
         if estimate is None or estimate.interval is None:
             return Satisfies.UNSURE
         inside = [end >= self.value if self.at_least else end <= self.value for end in estimate.interval]
@@ -147,7 +147,7 @@ SHORT = {
 }
 """Key -> metric, and its base units in one of the key's."""
 HEADINGS = {
-    Satisfies.YES: "Fits: the whole 95 % interval, with the share of the items or the noise floor, is within each limit",
+    Satisfies.YES: "Fits: the whole 95 % CI, including sampling error or timing noise, is within each limit",
     Satisfies.UNSURE: "Unsure: an interval crosses a limit, or what was measured supports no verdict",
     Satisfies.NO: "Does not fit",
 }

@@ -12,7 +12,7 @@ from harness.comparison.section import HEADLINE, Row, Section
 from harness.comparison.verdicts import fewest_for
 from harness.metrics import HIGHEST_FLOOR, Compared
 
-NO_BETTER = "not shown to beat the constant answer"
+NO_BETTER = "not shown to beat the majority baseline"
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ MARKS = {
 The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
 FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or t test below \
 {level:.0f} % after Holm's correction for all arms of the table in that metric. Scores and losses take {replicates} \
-replicates; the error of a score holds the share of the validation items beside that of the seeds, from the predictions of \
-both arms where these are there. Rounds are compared with the mean of the baseline and its A/A replicate; a training or \
+replicates; score intervals include test-set sampling error, from the predictions of both arms where these are kept. \
+Rounds are compared with the mean of the baseline and its A/A replicate; a training or \
 its memory must exceed what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree.""",
     "△ better? / ▽ worse?": """\
 One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
@@ -65,7 +65,7 @@ one-sided t tests at {level:.0f} % each show that it is below the \
 margin: {margins}. That is an interval of {inner:.0f} %, uncorrected, within the margin: it is the one shown, marked \
 ({inner:.0f} %). No score is called the same on a task that both arms solve, and no time whose noise floor exceeds the \
 margin.""",
-    "~ not resolved": """\
+    "~ inconclusive": """\
 Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
 show one or the other, at the scatter measured, and the minutes that they take; or what more of them does not help against: \
 a floor or items that leave more than the margin open, or a task that both arms solve.""",
@@ -73,7 +73,7 @@ a floor or items that leave more than the margin open, or a task that both arms 
     DASH: """\
 Not measured, or nothing to compare with. Behind the change of a timing: no verdict, for it was not measured \
 side by side or no noise floor is known. A noise floor above {floor:.0f} % supports no verdict either. Behind the change \
-of a score: neither arm is shown to beat the constant answer.""",
+of a score: neither arm is shown to beat the majority baseline.""",
 }
 """Mark of a verdict -> what it says."""
 UNITS = "k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."

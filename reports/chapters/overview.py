@@ -11,7 +11,7 @@ from harness.comparison.overall import Overall
 from harness.comparison.plateau import LOSS
 from harness.comparison.section import HEADLINE, Section
 from harness.comparison.verdicts import Change, Verdict
-from harness.document import DASH, Block, Cell, Picture, Screen, Table
+from harness.document import DASH, Block, Cell, Picture, Table
 from harness.document import Section as Part
 from harness.reports.chapters import appendix, diagnostics, pretraining
 from harness.reports.chapters.added import added
@@ -23,7 +23,7 @@ from harness.reports.writing.formats import Chapter, bullets, code, escape, list
 from harness.reports.writing.tables import size_text, verdict_text
 
 LEGEND = """\
-▲ better, ▼ worse, ≈ the same within the margin, ~ not resolved, △ ▽ measured once, – no verdict. ± is the standard deviation
+▲ better, ▼ worse, ≈ the same within the margin, ~ inconclusive, △ ▽ single run, – no verdict. ± is the standard deviation
 over replicates"""
 OF_ROUNDS = ", of latency over rounds of launches"
 WORD_OF = {
@@ -31,7 +31,7 @@ WORD_OF = {
     Verdict.WORSE: "Shown to be worse",
     Verdict.SAME: "Shown to be the same",
     Verdict.EQUAL: "Equal",
-    Verdict.NOT_RESOLVED: "Inconclusive",
+    Verdict.INCONCLUSIVE: "Inconclusive",
 }
 """Verdict -> what it says of a hypothesis; of all others nothing is shown."""
 SHOWN = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
@@ -40,7 +40,7 @@ CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 WARNED, BELOW = "†", "‡"
 NOTES = {
     WARNED: "† A training has a warning, which the report names.",
-    BELOW: "‡ Not shown to be better than the constant answer, which ignores the text.",
+    BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }
 """Sign at a value -> what it says below the table."""
 UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
@@ -77,13 +77,6 @@ def chapter(study: Study) -> Chapter:
     of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *later]
     rest = [Part("Task by task, arm by arm", [*of_tasks, *words])] if of_tasks or words else []
     return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *first]), *rest], files)
-
-
-def screen(comparison: Comparison) -> Screen | None:
-    """The answer and the table, where arms are compared."""
-    answers = answer(comparison) if len(comparison.labels) > 1 else []
-    table, *notes = legible_overview(comparison) if answers else [None]
-    return Screen(answers[0], table, [*map(str, notes)]) if isinstance(table, Table) else None
 
 
 def legible_overview(comparison: Comparison) -> list[Table | str]:
@@ -207,7 +200,7 @@ def _with_short(value: Cell, change: Change | None, unit: str) -> Cell:
 def tasks_table(comparison: Comparison) -> list[Block]:
     """What every arm reached: held-out loss of its pretraining, and the score of every task; empty for one task alone.
 
-    A score that is not above the constant answer is marked, and a pretraining with a warning.
+    A score that is not above the majority baseline is marked, and a pretraining with a warning.
     """
     tasks = [section for section in comparison.selected_tasks if tables.present(section, [HEADLINE])]
     pretrained = [(over, name, text) for over, names in findings.parts(comparison)[1:] for name, text in names.items()]
@@ -221,7 +214,7 @@ def tasks_table(comparison: Comparison) -> list[Block]:
         rows.append([escape(label), *of_pretrainings, *(_score(section, label, len(tasks) > 1) for section in tasks)])
     constants = [tables.majority(section) for section in tasks]
     if any(constants):
-        rows.append(["*constant answer*", *[DASH] * len(pretrained), *(constant or DASH for constant in constants)])
+        rows.append(["*majority baseline*", *[DASH] * len(pretrained), *(constant or DASH for constant in constants)])
     table = formats.table(["arm", *heads], rows)
     return [table, *(["\n".join(notes)] if (notes := noted(table)) else [])]
 

@@ -26,8 +26,8 @@ SAID: dict[Verdict | Tells, tuple[str, str]] = {
     Verdict.WORSE: ("is **worse**", "are **worse**"),
     Verdict.SAME: ("is the same", "are the same"),
     Tells.NO_EQUALITY: ("solves {what}, as {base} does", "solve {what}, as {base} does"),
-    Verdict.NOT_RESOLVED: ("is not resolved", "are not resolved"),
-    Verdict.DIRECTION_BETTER: ("was measured once, which is no evidence", "were measured once, which is no evidence"),
+    Verdict.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
+    Verdict.DIRECTION_BETTER: ("has a single run: not evidence", "have single runs: not evidence"),
     Verdict.OPEN: ("has no verdict", "have no verdict"),
 }
 """Verdict -> how it is said of one arm and of several."""
@@ -35,16 +35,20 @@ SAID: dict[Verdict | Tells, tuple[str, str]] = {
 
 def answer(comparison: Comparison) -> list[str]:
     """One paragraph; none where the baseline has no finished run."""
+    return [" ".join(found)] if (found := sentences(comparison)) else []
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """What was reached, and what it costs."""
     if comparison.baseline not in comparison.labels:
         return []
     if len(comparison.labels) == 1:
-        return [" ".join(_alone(comparison))]
+        return _alone(comparison)
     effects = findings.effects(comparison)
     outcome = next((name for name in OUTCOMES if any(effect.metric == name for effect in effects)), None)
     of_outcome = [effect for effect in effects if effect.metric == outcome]
     costs = [effect for effect in effects if effect.metric not in OUTCOMES]
-    sentences = [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
-    return [" ".join(sentences)] if sentences else []
+    return [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
 
 
 def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
@@ -54,7 +58,7 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
     if effects[0].metric == HEADLINE and all(
         findings.is_below_constant(section, row) for section in over.sections for row in section.rows
     ):
-        return f"**{name}**: no arm is shown to be better than the constant answer, so that scores say nothing of the arms."
+        return f"**{name}**: no model beats the majority baseline, so scores can't rank them."
     tasks = {effect.tasks for effect in effects}
     mean = f", mean of {min(tasks)}," if len(tasks) == 1 and min(tasks) else ""
     what, of_verdict = "all tasks" if mean else "the task", grouped((_said_with(effect), effect) for effect in effects)
@@ -67,8 +71,8 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
 
 
 def _said_with(effect: Effect) -> Verdict | Tells | None:
-    """Its verdict; that the tasks cannot tell the arms apart where that is why it is not resolved."""
-    evidence, is_open = effect.change.evidence, effect.said_with is Verdict.NOT_RESOLVED
+    """Its verdict; that the tasks cannot tell the arms apart where that is why it is inconclusive."""
+    evidence, is_open = effect.change.evidence, effect.said_with is Verdict.INCONCLUSIVE
     return Tells.NO_EQUALITY if is_open and evidence and evidence.tells is Tells.NO_EQUALITY else effect.said_with
 
 
@@ -88,7 +92,7 @@ def _size(over: Overall, effect: Effect) -> str:
     if effect.said_with is Verdict.SAME:
         return tables.within(effect.change, effect.unit) if verdict is Verdict.SAME else ""
     size = formats.difference(effect.change.absolute, effect.unit)
-    if effect.metric != HEADLINE or not effect.tasks or verdict is not Verdict.NOT_RESOLVED:
+    if effect.metric != HEADLINE or not effect.tasks or verdict is not Verdict.INCONCLUSIVE:
         return size
     decided = []
     for section in over.shared(effect.label, HEADLINE):
@@ -163,11 +167,11 @@ def _alone(comparison: Comparison) -> list[str]:
 
 
 def _reached(over: Overall, text: str) -> str:
-    """`score 0.367 (accuracy on bag, not shown to be better than the constant answer)`."""
+    """`score 0.367 (accuracy on bag, not shown to beat the majority baseline)`."""
     tasks = findings.counted(over.having(over.comparison.baseline, HEADLINE))
     section = over.sections[0]
     what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {escape(section.name)}"
     low = [one for one in over.sections if one.before and findings.is_below_constant(one, one.before)]
     on = f" on {listed((one.task for one in low), most=NAMED)}" if tasks else ""
-    caution = f", not shown to be better than the constant answer{on}" if low else ""
+    caution = f", not shown to beat the majority baseline{on}" if low else ""
     return f"{text} ({what}{caution})"

@@ -51,7 +51,7 @@ def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
         for row in section.rows
         if (paired := section.errors_of_both(row.label)) and paired.what in WRONG
     ]
-    undecided = (Verdict.DIRECTION_BETTER, Verdict.DIRECTION_WORSE, Verdict.NOT_RESOLVED)
+    undecided = (Verdict.DIRECTION_BETTER, Verdict.DIRECTION_WORSE, Verdict.INCONCLUSIVE)
     differing = [
         (section, row, paired, len(every))
         for section, row, paired in every
@@ -74,7 +74,7 @@ def sentence(section: Section, row: Row, paired: Paired, count: int) -> str:
     )
 
 
-BRACKETS = "In brackets: 95 % intervals, corrected for the number of arms (Holm); those of scores hold the share of the items."
+BRACKETS = "In brackets: 95 % CI, Holm-corrected for the number of arms; score intervals include test-set sampling error."
 MOST = 6
 """Names of one list."""
 
@@ -83,8 +83,8 @@ WORDS = {
     Verdict.BETTER: "**better** in",
     Verdict.WORSE: "**worse** in",
     Verdict.SAME: "the same in",
-    Verdict.DIRECTION_BETTER: "measured once, which is no evidence:",
-    Verdict.NOT_RESOLVED: "not resolved:",
+    Verdict.DIRECTION_BETTER: "single run, not evidence:",
+    Verdict.INCONCLUSIVE: "inconclusive:",
 }
 ALIKE = {Verdict.EQUAL: Verdict.SAME, Verdict.DIRECTION_WORSE: Verdict.DIRECTION_BETTER}
 """Verdict -> the one that it is said with."""
@@ -306,7 +306,7 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         below += [f"{escape(row.label)} on {name}" for row in low]
         none += [name] if len(low) == len(section.rows) > 1 else []
     if below:
-        text = f"**Not shown to be better than the constant answer**, which ignores the text: {_some(below)}."
+        text = f"**Not shown to beat the majority baseline**, which ignores the text: {_some(below)}."
         all_low = f" No arm is better on {_some(none)}: equal scores there say that none has learned, not that all are as good."
         yield text + all_low * bool(none)
 

@@ -43,10 +43,10 @@ def verdict_text(change: Change, unit: str) -> str:
         return f"{words} {within(change, unit)}"
     if evidence and change.verdict is Verdict.OPEN:
         if evidence.tells is Tells.NOTHING:
-            return "no verdict: no better than the constant answer"
+            return "no verdict: no better than the majority baseline"
         if evidence.is_too_noisy:
             return f"no verdict: noise floor {amount(evidence, evidence.floor or 0.0, unit)}"
-    why = lacking(change, evidence, unit) if evidence and change.verdict is Verdict.NOT_RESOLVED else ""
+    why = lacking(change, evidence, unit) if evidence and change.verdict is Verdict.INCONCLUSIVE else ""
     return f"{words}: {why}" if why else words
 
 
@@ -69,7 +69,7 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
 
 
 def lacking(change: Change, evidence: Evidence, unit: str) -> str:
-    """Why a change is not resolved: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
+    """Why a change is inconclusive: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
     replicates = change.pairs_are
     more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if as measured`
     if change.needed:
@@ -241,7 +241,7 @@ def references(section: Section) -> list[tuple[str, str, Cell | None]]:
     if section.is_pretraining:
         return [("*unigram entropy*", LOSS, _range(section, UNIGRAM, metrics.get(UNIGRAM).unit))]
     frequencies = _range(section, FREQUENCIES, "score")
-    return [("*constant answer*", HEADLINE, majority(section)), ("*word frequencies*", HEADLINE, frequencies)]
+    return [("*majority baseline*", HEADLINE, majority(section)), ("*word frequencies*", HEADLINE, frequencies)]
 
 
 def majority(section: Section) -> Cell | None:

@@ -31,7 +31,7 @@ from harness.terminal import counted  # noqa: E402
 OFFSETS = {"base_a": 1, "base_b": 2}
 """Arm -> the number of its first position."""
 SEEDS = 3
-DIFFERENT, OTHERS = ("better", "worse"), ("same", "equal", "not resolved", "no verdict")
+DIFFERENT, OTHERS = ("better", "worse"), ("same", "equal", "inconclusive", "no verdict")
 
 Row = dict[str, str]
 """Task, arm, metric, verdict."""

@@ -124,7 +124,7 @@ SCORE, MEMORY = "eval/score", "inference/peak_memory_bytes"
 WALL, DEVICE = "inference/latency_ms_p50", "inference/latency_device_ms"
 
 
-@pytest.mark.parametrize(("last", "is_there"), [("same", True), ("not resolved", False), ("direction better", False)])
+@pytest.mark.parametrize(("last", "is_there"), [("same", True), ("inconclusive", False), ("direction better", False)])
 def test_every_score_has_a_verdict_once_each_is_decided(last, is_there, tmp_path):
     rows = [("bag", "albert", SCORE, 0.1, "better"), ("order", "albert", SCORE, 0.0, last), ("bag", "base", SCORE, "", "")]
     rows += [(task, "albert", metric, -1.5, "better") for task in ("bag", "order") for metric in (WALL, DEVICE)]

@@ -121,7 +121,7 @@ def test_a_report_corrects_for_the_looks_that_its_runs_name(scored):
         comparison = compare("s", runs_of(scored, NEAR, **{tags.SEED_LOOKS: looks}))
         verdicts.append(overall.of_tasks(comparison).change("new", HEADLINE).verdict)
         assert ("in at most 4 looks" in findings.opening(comparison)) == (looks == "4")
-    assert verdicts == [Verdict.BETTER, Verdict.BETTER, Verdict.NOT_RESOLVED]
+    assert verdicts == [Verdict.BETTER, Verdict.BETTER, Verdict.INCONCLUSIVE]
 
 
 def test_a_look_says_what_is_resolved_and_waits_for_the_rest(scored):

@@ -29,7 +29,7 @@ def test_it_is_reported_without_changes(runs, study_of, name):
     result = compare("s", runs, name)
     assert (result.baseline, result.labels) == ("base", ["albert", "new"])
     text = text_of(result, study_of)
-    assert not re.search("[▲▼△▽≈~] (better|worse|same|not resolved)", text.partition("## How to read")[0])
+    assert not re.search("[▲▼△▽≈~] (better|worse|same|inconclusive)", text.partition("## How to read")[0])
     assert "0.800" in next(line for line in text.splitlines() if line.startswith("| albert |"))
     assert "albert, new on sst2; 2 seeds each." in text
 

@@ -141,7 +141,7 @@ def test_arms_that_have_learned_nothing_say_nothing():
     assert len(found(0.6).points) == 1
     assert found(0.705).points == ()
     assert found(0.705).missing == (
-        "a study that can tell, unlike task sst2 (neither arm is shown to beat the constant answer)"
+        "a study that can tell, unlike task sst2 (neither arm is shown to beat the majority baseline)"
     )
     assert found(0.705).command == ""
 

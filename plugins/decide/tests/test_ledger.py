@@ -110,12 +110,14 @@ def test_what_is_not_shown_says_how_many_seeds_and_hours_would_settle_it(log, tr
     limits = ("--study", "new", "--max-drop", "2points")
     code, told = gate(capsys, "--json", limits=limits)
     (test,) = told["candidates"][0]["tests"]
-    assert (code, told["candidates"][0]["verdict"], test["outcome"]) == (1, "not resolved", "not shown")
+    assert (code, told["candidates"][0]["verdict"], test["outcome"]) == (1, "inconclusive", "not shown")
     assert (test["needed"], test["hours"]) == (6, pytest.approx(3.0))
     _, told = gate(capsys, *LEDGER, "--looks", "100", "--json", limits=limits)
     (stricter,) = told["candidates"][0]["tests"]
     assert stricter["needed"] > 6
     assert stricter["interval"][0] < test["interval"][0]
+    Path(LEDGER[1]).write_text(Path(LEDGER[1]).read_text().replace('"inconclusive"', '"not resolved"'))
+    assert "candidates: 1 inconclusive; " in gate(capsys, *LEDGER, limits=())[1]
 
 
 def test_a_cost_that_is_one_percent_higher_is_seen_in_one_run(log, capsys):

@@ -28,7 +28,7 @@ NOISY, WILD = [9.0, 11.0, 10.5, 9.6, 10.9, 9.4], [4.0, 25.0, 10.0, 8.0, 30.0, 9.
 
 @dataclass(frozen=True)
 class Case:
-    """Scores of the baseline and an arm by seed, with the constant answer's and the number of items; or times by round."""
+    """Scores of the baseline and an arm by seed, with the majority baseline's and the number of items; or times by round."""
 
     before: list[float]
     after: list[float]
@@ -51,21 +51,21 @@ def slowed(factor: float, times: list[float] = AGAIN) -> list[float]:
 
 CASES = {
     "one seed": Case([0.8], [0.9], Verdict.DIRECTION_BETTER, Outcome.NOT_JUDGED, Satisfies.UNSURE, "open"),
-    "two seeds": Case(STEADY[:2], moved(0.1)[:2], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Satisfies.UNSURE, "open"),
+    "two seeds": Case(STEADY[:2], moved(0.1)[:2], Verdict.INCONCLUSIVE, Outcome.NOT_JUDGED, Satisfies.UNSURE, "open"),
     "two equal differences": Case(
-        [0.80, 0.81], [0.8246, 0.8346], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Satisfies.UNSURE, "open", items=500
+        [0.80, 0.81], [0.8246, 0.8346], Verdict.INCONCLUSIVE, Outcome.NOT_JUDGED, Satisfies.UNSURE, "open", items=500
     ),
     "three equal differences on few items": Case(
-        STEADY[:3], moved(0.0246, scatter=0)[:3], Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Satisfies.YES, "open", items=200
+        STEADY[:3], moved(0.0246, scatter=0)[:3], Verdict.INCONCLUSIVE, Outcome.NOT_SHOWN, Satisfies.YES, "open", items=200
     ),
-    "all at the constant answer": Case(
+    "all at the majority baseline": Case(
         [0.80, 0.801, 0.799], [0.80, 0.799, 0.801], Verdict.OPEN, Outcome.NOT_JUDGED, Satisfies.UNSURE, "silent", constant=0.8
     ),
-    "all below the constant answer": Case(
+    "all below the majority baseline": Case(
         [0.60, 0.601, 0.599], [0.70, 0.701, 0.699], Verdict.OPEN, Outcome.NOT_JUDGED, Satisfies.NO, "silent", constant=0.8
     ),
     "both at the ceiling": Case(
-        [0.999, 1.0, 0.998], [1.0, 0.999, 0.999], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Satisfies.YES, "silent"
+        [0.999, 1.0, 0.998], [1.0, 0.999, 0.999], Verdict.INCONCLUSIVE, Outcome.NOT_JUDGED, Satisfies.YES, "silent"
     ),
     "a loss from the ceiling": Case(
         [0.999, 1.0, 0.998], [0.95, 0.951, 0.949], Verdict.WORSE, Outcome.INFERIOR, Satisfies.YES, "worse"
@@ -73,15 +73,15 @@ CASES = {
     "a clear gain": Case(STEADY, moved(0.1), Verdict.BETTER, Outcome.PASSED, Satisfies.YES, "better"),
     "a clear loss": Case(STEADY, moved(-0.1), Verdict.WORSE, Outcome.INFERIOR, Satisfies.NO, "worse"),
     "a gain that the items may explain": Case(
-        STEADY, moved(0.03), Verdict.NOT_RESOLVED, Outcome.PASSED, Satisfies.YES, "open", items=872
+        STEADY, moved(0.03), Verdict.INCONCLUSIVE, Outcome.PASSED, Satisfies.YES, "open", items=872
     ),
     "the same, narrow": Case(STEADY, moved(0.001), Verdict.SAME, Outcome.PASSED, Satisfies.YES, "open"),
-    "the same, wide": Case(STEADY, LOOSE, Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Satisfies.UNSURE, "open"),
+    "the same, wide": Case(STEADY, LOOSE, Verdict.INCONCLUSIVE, Outcome.NOT_SHOWN, Satisfies.UNSURE, "open"),
     "the same on few items": Case(
-        STEADY, moved(0.001), Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Satisfies.UNSURE, "open", items=100
+        STEADY, moved(0.001), Verdict.INCONCLUSIVE, Outcome.NOT_SHOWN, Satisfies.UNSURE, "open", items=100
     ),
     "a time within the floor": Case(
-        QUIET, slowed(1.03, QUIET), Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Satisfies.UNSURE, again=NOISY
+        QUIET, slowed(1.03, QUIET), Verdict.INCONCLUSIVE, Outcome.NOT_JUDGED, Satisfies.UNSURE, again=NOISY
     ),
     "a time beyond the floor": Case(QUIET, slowed(1.5), Verdict.WORSE, Outcome.INFERIOR, Satisfies.NO, again=AGAIN),
     "a time beside a floor that supports nothing": Case(
@@ -197,5 +197,5 @@ def test_no_verdict_stands_beside_a_bracket_that_denies_it(make_run, timed):
                 assert low > 0 or high < 0
                 rises = (change.verdict is Verdict.BETTER) == (metric.direction is metrics.Direction.HIGHER)
                 assert rises == (low > 0)
-    assert {verdict for verdict, _ in seen} >= {Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.NOT_RESOLVED, Verdict.OPEN}
+    assert {verdict for verdict, _ in seen} >= {Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.INCONCLUSIVE, Verdict.OPEN}
     assert (Verdict.SAME, "score") in seen

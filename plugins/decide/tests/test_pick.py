@@ -130,7 +130,7 @@ def test_two_seeds_and_a_constant_answer_fit_no_limit_for_certain(log, capsys):
     code, text = pick(capsys, "--at-least", "eval/score=0.4")
     assert (code, groups(text)) == (1, {"Unsure": ["two", "constant"]})
     assert "2 replicates carry no verdict; expected 3 or more" in text
-    assert "not shown to beat the constant answer" in text
+    assert "not shown to beat the majority baseline" in text
     assert groups(pick(capsys, "--at-least", "eval/score=0.8")[1])["Does not fit"] == ["constant"]
 
 
@@ -141,7 +141,7 @@ def test_the_headline_score_by_its_own_name_fits_no_more_than_as_the_score(track
     for name in ("eval/score", "eval/accuracy"):
         code, text = pick(capsys, "--at-least", f"{name}=0.4")
         assert (code, groups(text)) == (1, {"Unsure": ["constant"]})
-        assert "not shown to beat the constant answer" in text
+        assert "not shown to beat the majority baseline" in text
 
 
 def test_a_limit_on_the_wall_clock_stays_one_beside_that_of_the_device(tracking, typical, capsys):

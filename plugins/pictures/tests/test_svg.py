@@ -75,7 +75,7 @@ def test_marks_with_a_label_say_their_values_where_they_are_drawn():
     axes.plot([1, 10, 100], [3.14159, 1234.5, np.nan], "s", label="albert <b>")
     axes.plot([10], [5], "o", label="base\nits own words")
     axes.plot([1, 2], [1, 2], "o")
-    axes.axhline(1, label="constant answer")
+    axes.axhline(1, label="majority baseline")
     axes.plot([1, 100], [1, 2], label="a curve")
     axes.set_xlim(0.5, 50)
     *places, words = zip(*said(figure), strict=True)

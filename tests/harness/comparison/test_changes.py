@@ -47,7 +47,7 @@ FLOPS = "pretrain/flops"
 @pytest.mark.parametrize(
     ("before", "after", "verdict"),
     [
-        ((649.8e9, 635.0e9), (641.3e9, 592.6e9), Verdict.NOT_RESOLVED),  # what 12 s happened to reach: -4 %, interval ± 33 %
+        ((649.8e9, 635.0e9), (641.3e9, 592.6e9), Verdict.INCONCLUSIVE),  # what 12 s happened to reach: -4 %, interval ± 33 %
         ((650e9, 640e9), (656e9, 645e9), Verdict.SAME),  # with the padding of each seed
         ((650e9, 650e9), (656e9, 656e9), Verdict.SAME),
         ((650e9, 650e9), (700e9, 700e9), Verdict.WORSE),
@@ -74,7 +74,7 @@ def test_an_interval_that_no_number_holds_is_infinite():
     before, after = ({Replicate("", str(seed)): time for seed, time in enumerate(times)} for times in ((1.0, 9.0), (9.0, 1.0)))
     changes = corrected(dict.fromkeys(range(400), change(metric, before, after)))
     assert changes[0].interval == (pytest.approx(-changes[0].baseline_mean), math.inf)
-    assert changes[0].verdict is Verdict.NOT_RESOLVED
+    assert changes[0].verdict is Verdict.INCONCLUSIVE
     assert formats.difference(changes[0].absolute, "s", changes[0].interval) == "0 [−3, +∞] s"
 
 
@@ -94,7 +94,7 @@ def test_intervals_are_corrected_for_the_arms_with_and_without_a_verdict(floor: 
     assert first.interval[0] < alone.interval[0] < alone.interval[1] < first.interval[1]
 
 
-@pytest.mark.parametrize(("items", "verdict"), [(500, Verdict.SAME), (50, Verdict.NOT_RESOLVED)])
+@pytest.mark.parametrize(("items", "verdict"), [(500, Verdict.SAME), (50, Verdict.INCONCLUSIVE)])
 def test_scores_are_the_same_only_where_one_item_is_less_than_the_margin(items: int, verdict: Verdict):
     """Five seeds that differ by a thousandth: of 50 items one is 2 points, and the margin is one."""
     sides = [

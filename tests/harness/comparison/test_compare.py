@@ -53,12 +53,12 @@ def test_times_and_memories_are_compared_by_ratios():
 
 def test_wide_interval_that_includes_zero_resolves_nothing():
     result = change(metrics.get(SCORE), {S0: 0.8, S1: 0.8, S2: 0.8}, {S0: 0.82, S1: 0.79, S2: 0.81})
-    assert result.verdict is Verdict.NOT_RESOLVED
+    assert result.verdict is Verdict.INCONCLUSIVE
     sd, t = math.sqrt(7 / 3) / 100, stats.t  # differences 2, -1 and 1 points
     halves = {n: (t.ppf(0.975, n - 1) + t.ppf(0.95, n - 1)) * sd / math.sqrt(n) for n in (result.needed - 1, result.needed)}
     assert halves[result.needed] <= 0.01 < halves[result.needed - 1]
     assert tables.verdict_text(replace(result, seconds=30.0), "score") == (
-        f"~ not resolved: needs {result.needed} seeds, {(result.needed - 3) / 2:.0f} min more; "
+        f"~ inconclusive: needs {result.needed} seeds, {(result.needed - 3) / 2:.0f} min more; "
         f"{result.needed_as_measured} would do if it is as measured"
     )
     ends = {n: t.ppf(0.975, n - 1) * sd / math.sqrt(n) for n in (result.needed_as_measured - 1, result.needed_as_measured)}
@@ -80,9 +80,9 @@ def test_interval_within_the_margin_is_the_same():
 def test_equal_differences_of_scores_are_no_evidence_unless_an_item_says_how_coarse_they_are(seeds: int):
     """A gain of exactly 2 of 100 items in every seed: rounding alone may hide the scatter."""
     sides = [{Replicate("", str(seed)): score + seed / 100 for seed in range(seeds)} for score in (0.5, 0.52)]
-    assert change(metrics.get(SCORE), *sides).verdict is Verdict.NOT_RESOLVED
+    assert change(metrics.get(SCORE), *sides).verdict is Verdict.INCONCLUSIVE
     known = change(metrics.get(SCORE), *sides, 0.01)
-    assert known.verdict is (Verdict.BETTER if seeds > 2 else Verdict.NOT_RESOLVED)
+    assert known.verdict is (Verdict.BETTER if seeds > 2 else Verdict.INCONCLUSIVE)
     half = stats.t.ppf(0.975, seeds - 1) * 0.01 / math.sqrt(6 * seeds)
     assert known.interval == pytest.approx((0.02 - half, 0.02 + half))
 
@@ -93,13 +93,13 @@ def test_one_item_of_the_validation_data_is_no_direction(make_run):
     ]
     section = compare("s", runs).sections[0]
     verdicts = [section.change(row, SCORE).verdict for row in section.rows[1:]]
-    assert verdicts == [Verdict.NOT_RESOLVED, Verdict.DIRECTION_BETTER]
+    assert verdicts == [Verdict.INCONCLUSIVE, Verdict.DIRECTION_BETTER]
 
 
 def test_an_item_above_the_margin_is_said_to_be_why(make_run):
     runs = [make_run(name, seed, {SCORE: 0.5, EXAMPLES: 56}) for name in ("base", "a") for seed in (0, 1, 2)]
     section = compare("s", runs).sections[0]
-    assert tables.verdict_text(section.change(section.rows[1], SCORE), "score") == "~ not resolved: one item is 1.8 points"
+    assert tables.verdict_text(section.change(section.rows[1], SCORE), "score") == "~ inconclusive: one item is 1.8 points"
 
 
 def test_from_six_pairs_on_the_exact_test_must_agree():
@@ -112,7 +112,7 @@ def test_from_six_pairs_on_the_exact_test_must_agree():
     gains[-1] = -0.019
     gains[0] = 0.035
     found = change(metrics.get(SCORE), before, {Replicate("", str(seed)): gain for seed, gain in enumerate(gains)})
-    assert found.verdict is Verdict.NOT_RESOLVED
+    assert found.verdict is Verdict.INCONCLUSIVE
 
 
 def test_arms_of_one_table_are_a_family_of_tests(make_run):
@@ -124,7 +124,7 @@ def test_arms_of_one_table_are_a_family_of_tests(make_run):
     changes = [section.change(row, SCORE) for row in section.rows[1:]]
     assert [one.p for one in changes] == pytest.approx([2 * alone[0], 1, 3 * alone[2]])
     assert alone[0] < 0.05
-    assert [one.verdict for one in changes] == [Verdict.NOT_RESOLVED, Verdict.NOT_RESOLVED, Verdict.BETTER]
+    assert [one.verdict for one in changes] == [Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE, Verdict.BETTER]
     for one in changes:
         assert (one.interval[0] > 0 or one.interval[1] < 0) == (one.p < 0.05)
     low, _ = stats.t.interval(1 - 0.05 / 2, 2, 0.03, stats.sem([0.02, 0.03, 0.04]))

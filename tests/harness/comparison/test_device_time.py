@@ -46,7 +46,7 @@ def change(comparison, metric: str):
 def test_the_device_says_what_the_wall_clock_of_a_busy_machine_cannot(study):
     comparison = study(1.1, 1.1)
     assert change(comparison, DEVICE).verdict is Verdict.WORSE
-    assert change(comparison, WALL).verdict in (Verdict.OPEN, Verdict.NOT_RESOLVED)
+    assert change(comparison, WALL).verdict in (Verdict.OPEN, Verdict.INCONCLUSIVE)
     low, high = change(comparison, DEVICE).interval
     assert low < 1.0 < high  # ms of 10: a tenth
     (sentence,) = [one for one in findings.effects(comparison) if one.name == "latency"]
@@ -73,7 +73,7 @@ def test_what_is_not_resolved_says_how_many_rounds_and_minutes_it_takes(study):
     """Three launches a round of 20 s each: a minute a round more than the six that there are."""
     wide = [10.0, 11.0, 9.0, 10.6, 9.4, 10.0]
     unresolved = change(study(1.04, 1.04, seconds=20.0, steady=wide), DEVICE)
-    assert unresolved.verdict is Verdict.NOT_RESOLVED
+    assert unresolved.verdict is Verdict.INCONCLUSIVE
     assert unresolved.minutes == pytest.approx(unresolved.needed - 6)
     assert f"needs {unresolved.needed} rounds, {unresolved.minutes:.0f} min more" in tables.lacking(
         unresolved, unresolved.evidence, "ms"
@@ -114,7 +114,7 @@ def test_p_and_interval_count_the_looks_at_which_the_session_could_have_ended(st
 
 
 @pytest.mark.parametrize(
-    ("factor", "verdict"), [(0.9997, Verdict.NOT_RESOLVED), (0.6, Verdict.DIRECTION_BETTER), (1.3, Verdict.DIRECTION_WORSE)]
+    ("factor", "verdict"), [(0.9997, Verdict.INCONCLUSIVE), (0.6, Verdict.DIRECTION_BETTER), (1.3, Verdict.DIRECTION_WORSE)]
 )
 def test_memory_of_one_run_is_measured_once_however_little_launches_scatter(timed, factor, verdict):
     """A launch calls the model on one text, to 0.1 %; the same run, on batches of texts, differs by several percent."""

@@ -68,16 +68,16 @@ def test_floor_is_the_larger_end_by_size():
         (-0.05, (-0.07, -0.03), 0.02, Verdict.BETTER),
         (0.05, (0.03, 0.07), 0.06, Verdict.WORSE),  # the t test over rounds decides
         (-0.05, (-0.07, -0.03), 0.05, Verdict.BETTER),
-        (0.05, (-0.01, 0.11), 0.02, Verdict.NOT_RESOLVED),
+        (0.05, (-0.01, 0.11), 0.02, Verdict.INCONCLUSIVE),
         (0.05, None, 0.02, Verdict.DIRECTION_WORSE),
-        (0.01, None, 0.02, Verdict.NOT_RESOLVED),
+        (0.01, None, 0.02, Verdict.INCONCLUSIVE),
         (0.50, (0.49, 0.51), None, Verdict.OPEN),
         (0.50, None, None, Verdict.OPEN),
         (0.50, (0.49, 0.51), 0.23, Verdict.OPEN),  # the floor is above 25 %
         (0.50, (0.49, 0.51), 0.22, Verdict.WORSE),
         (0.01, (-0.01, 0.03), 0.02, Verdict.SAME),
         (0.01, (-0.01, 0.03), 0.06, Verdict.SAME),  # the tests over rounds decide, whatever the floor
-        (0.01, (-0.07, 0.09), 0.02, Verdict.NOT_RESOLVED),
+        (0.01, (-0.07, 0.09), 0.02, Verdict.INCONCLUSIVE),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

@@ -51,7 +51,7 @@ def test_a_baseline_that_scatters_when_timed_again_widens_the_interval(timed):
     result = compare("s", [timed("base", BASE), wide, timed("new", [time * 1.03 for time in BASE])])
     change = result.sections[0].change(result.sections[0].rows[1], LATENCY)
     assert change.interval[0] < 0 < change.interval[1]
-    assert change.verdict is Verdict.NOT_RESOLVED
+    assert change.verdict is Verdict.INCONCLUSIVE
 
 
 def test_slow_machine_is_no_slow_arm(timed):
@@ -130,7 +130,7 @@ def test_what_the_clock_of_each_training_says_is_shown_and_never_compared(timed)
     assert " | 500.0 |" in table
 
 
-@pytest.mark.parametrize(("size", "expected"), [(1.0006, Verdict.NOT_RESOLVED), (0.9, Verdict.DIRECTION_BETTER)])
+@pytest.mark.parametrize(("size", "expected"), [(1.0006, Verdict.INCONCLUSIVE), (0.9, Verdict.DIRECTION_BETTER)])
 def test_memory_must_differ_by_more_than_that_of_an_aa_replicate(timed, size: float, expected: Verdict):
     memory, of_launches = "inference/peak_memory_bytes", "scaling/peak_memory_bytes"
     runs = [*pair(timed), timed("new", BASE)]
@@ -212,7 +212,7 @@ def test_runs_without_any_session_keep_their_numbers(make_run):
 def test_one_round_is_a_direction_at_most(timed):
     result = compare("s", [*pair(timed), timed("slow", SLOW[:1]), timed("same", BASE[:1])])
     assert verdict(result, "slow") is Verdict.DIRECTION_WORSE
-    assert verdict(result, "same") is Verdict.NOT_RESOLVED
+    assert verdict(result, "same") is Verdict.INCONCLUSIVE
 
 
 def test_seeds_share_launches_and_do_not_multiply_them(timed):

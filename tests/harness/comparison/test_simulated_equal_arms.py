@@ -1,7 +1,7 @@
 """Simulated studies of three equal arms on three tasks with three seeds, judged by the report item by item: false verdicts.
 
 This is the design of the default command. Arms share the validation items, whose difficulty differs, and the luck of a seed;
-each run has luck of its own as well. Scores are near the ceiling, between it and the constant answer, or those of a task that
+each run has luck of its own as well. Scores are near the ceiling, between it and the majority baseline, or those of a task that
 a training learns or does not.
 """
 

@@ -1,4 +1,4 @@
-"""The rules of verdicts on trained models: replicates, items, the constant answer, and a solved task."""
+"""The rules of verdicts on trained models: replicates, items, the majority baseline, and a solved task."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Any number of labels for a text: encoding, loss, scores and the constant answer, worked out by hand or by torch."""
+"""Any number of labels for a text: encoding, loss, scores and the majority baseline, worked out by hand or by torch."""
 
 import numpy as np
 import pytest

@@ -24,7 +24,7 @@ ITEMS = "eval/examples"
 @pytest.fixture
 def result(scored) -> Comparison:
     """Three arms on two tasks with three seeds, of which one is better in size and one is worse in score."""
-    base = {"sst2": [0.80, 0.81, 0.79], "cola": [0.40, 0.41, 0.39]}  # below the constant answer on cola
+    base = {"sst2": [0.80, 0.81, 0.79], "cola": [0.40, 0.41, 0.39]}  # below the majority baseline on cola
     return compare(
         "s",
         [
@@ -51,7 +51,7 @@ def no_study_is_small(monkeypatch):
 
 def test_sentences_say_what_the_tests_carry(result, no_study_is_small):
     words, arms, cautions = paragraphs(result)
-    assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % intervals")
+    assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % CI")
     small, worse = arms.splitlines()
     alike = "the same in score (within 1 point) and inference memory (within 5 %)"
     assert small == f"- **small**: {alike}; **better** in parameters (−75.0 %)."
@@ -60,7 +60,7 @@ def test_sentences_say_what_the_tests_carry(result, no_study_is_small):
     assert re.fullmatch(r"\*\*worse\*\* in score \(−5\.2 \[−.*, −.*\] points over 2 tasks\)", lost)
     assert same == "the same in parameters."
     low = "base on cola; small on cola"
-    assert cautions.startswith(f"- **Not shown to be better than the constant answer**, which ignores the text: {low}.")
+    assert cautions.startswith(f"- **Not shown to beat the majority baseline**, which ignores the text: {low}.")
 
 
 def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
@@ -270,7 +270,7 @@ def test_a_long_table_comes_after_what_to_be_careful_of(make_run):
     constant = {"eval/score": 0.8, "eval/majority_score": 0.8, TOTAL: 100.0}
     runs = [make_run(f"arm{index}" if index else "base", values=constant) for index in range(findings.MOST + 2)]
     paragraphs = overview.chapter(Study(compare("s", runs))).paragraphs
-    assert paragraphs[3].startswith("- **Not shown to be better than the constant answer**")
+    assert paragraphs[3].startswith("- **Not shown to beat the majority baseline**")
     assert kinds_of(paragraphs)[4] == "table"
 
 
@@ -350,9 +350,7 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     assert {arm: "†" in cells[arm][0] for arm in ("base", "b", "c")} == {"base": False, "b": True, "c": True}
     said = "\n".join(parts(findings.cautions(comparison)))
     assert "**Warnings of trainings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
-    assert (
-        "Not shown to be better than the constant answer**, which ignores the text: c on sst2" in said
-    )  # once, in these words
+    assert "Not shown to beat the majority baseline**, which ignores the text: c on sst2" in said  # once, in these words
     assert "not above the majority baseline" not in said
     assert overview.NOTES["†"] in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
 

@@ -170,7 +170,7 @@ def test_table_of_short_verdicts_shows_all_of_its_columns_at_1000_pixels(browser
         Cell("875.2 MFLOP", 875.2e6, "FLOP", "+0.30 % ▼ worse", "worse"),
         Cell("13.7 ± 0.2 ms", 13.7, "ms", "+17.2 % ▼ worse", "worse"),
         Cell("138.8 MB", 138.8e6, "bytes", "−45.8 % △ better?"),
-        Cell("10,381 tokens/s", 10381, "tokens/s", "+2.3 % ~ not resolved"),
+        Cell("10,381 tokens/s", 10381, "tokens/s", "+2.3 % ~ inconclusive"),
         Cell("0.985", 0.985, "score", "−10.6 points ▽ worse?"),
     ]
     heads = [

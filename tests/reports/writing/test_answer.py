@@ -21,7 +21,7 @@ def test_score_comes_before_cost_and_each_arm_has_its_verdict(scored):
     runs += scored("open", {"sst2": [0.90, 0.70, 0.82]}, {TOTAL: 2000.0})
     assert answer(compare("s", runs)) == [
         "**Score against base**: lost (−10.0 points) is **worse**; alike (within 1 point) is the same; open (+0.7 points) is "
-        "not resolved. **Cost**: lost is best in parameters (−75.0 %)."
+        "inconclusive. **Cost**: lost is best in parameters (−75.0 %)."
     ]
 
 
@@ -30,7 +30,7 @@ def test_a_task_where_an_arm_is_worse_is_named_where_the_mean_says_nothing(score
     runs += scored("new", {"sst2": [0.70, 0.71, 0.69], "cola": [0.9, 0.5, 0.8]}, {TOTAL: 1200.0})
     (text,) = answer(compare("s", runs))
     assert text.startswith("**Score, mean of 2 tasks, against base**: new (")
-    assert "; worse on sst2: −10.0 points) is not resolved. " in text
+    assert "; worse on sst2: −10.0 points) is inconclusive. " in text
     assert text.endswith("**Cost**: no arm is shown to be better in parameters.")
 
 
@@ -41,20 +41,20 @@ def test_arms_that_solve_what_the_baseline_solves_are_said_to(scored):
     runs += scored("new", {"order": [1.0, 0.998, 1.0], "bag": [1.0, 0.996, 0.994]}, {MAJORITY: 0.5})
     runs += scored("half", {"order": [1.0, 0.998, 1.0], "bag": [0.9, 0.99, 0.7]}, {MAJORITY: 0.5})
     assert answer(compare("s", runs)) == [
-        "**Score, mean of 2 tasks, against base**: new (−0.1 points) solves all tasks, as base does; half (−6.7 points) is not "
-        "resolved."
+        "**Score, mean of 2 tasks, against base**: new (−0.1 points) solves all tasks, as base does; half (−6.7 points) is "
+        "inconclusive."
     ]
 
 
 def test_one_seed_is_no_evidence(make_run):
     runs = [make_run("base", values={SCORE: 0.8}), make_run("new", values={SCORE: 0.9})]
-    assert answer(compare("s", runs)) == ["**Score against base**: new (+10.0 points) was measured once, which is no evidence."]
+    assert answer(compare("s", runs)) == ["**Score against base**: new (+10.0 points) has a single run: not evidence."]
 
 
 def test_scores_of_arms_that_have_not_learned_are_no_comparison(scored):
     runs = [run for arm in ("base", "new") for run in scored(arm, {"sst2": BASE}, {MAJORITY: 0.9})]
     (text,) = answer(compare("s", runs))
-    assert text == "**Score**: no arm is shown to be better than the constant answer, so that scores say nothing of the arms."
+    assert text == "**Score**: no model beats the majority baseline, so scores can't rank them."
 
 
 def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(scored):
@@ -95,7 +95,7 @@ def test_none_is_called_the_best_where_one_without_a_verdict_was_measured_to_be_
 @pytest.mark.parametrize("constant", [0.5, 0.9])
 def test_one_arm_says_what_it_reached_and_that_nothing_is_compared(scored, constant):
     runs = scored("base", {"sst2": BASE}, {TOTAL: 1000.0, MAJORITY: constant})
-    low = ", not shown to be better than the constant answer" * (constant == 0.9)
+    low = ", not shown to beat the majority baseline" * (constant == 0.9)
     assert answer(compare("s", runs)) == [
         f"**base**: score 0.800 (accuracy on sst2{low}); one arm, so that nothing is compared. **Cost**: parameters 1.00 k."
     ]
