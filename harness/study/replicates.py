@@ -2,10 +2,10 @@
 
 Within a budget, a block is one task with one seed: all its arms, so that every arm of a comparison has the same seeds. First
 come two blocks of every task. Each further one goes to the task where the 95 % interval of the *mean over all arms* is widest,
-in units of the margin within which arms are the same. That mean says nothing of how arms differ: with normal noise it is
+in units of the margin within which arms are the same. That mean does not depend on how arms differ: with normal noise it is
 independent of every difference between them, so that the tests keep their level. A rule that looks at the differences does not:
 where seeds go to the arm with the widest interval of its own difference, 6 to 10 % of families of equal arms are
-told apart.
+called different.
 
 With `sweep.until=resolved` seeds are added until the headline of every arm is resolved. The numbers of seeds after which it is
 judged are fixed before the first run (`by_launch.looks`): interim analyses. At each, `reports.after_look` judges the finished

@@ -18,7 +18,7 @@ from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.redact import redacted
 from harness.study import forecast, hypothesis, prepare_workers, replicates, run_folder, status, timing_session
-from harness.study.plan import PlannedRun, plan, with_sizes, with_workers
+from harness.study.plan import PlannedRun, plan, stages, with_sizes, with_workers
 from harness.study.progress import Screen
 from harness.study.runner import Command, LoadCheck, Runner
 from harness.study.schedule import Failures, Order
@@ -47,17 +47,15 @@ def run_study(configs: list[RunConfig]) -> int:
         refuse_as_one_command(configs)
         hypothesis.refuse_late(configs)
         if any(config.search.space for config in configs):
-            searches, trials = Searches(with_sizes(configs)), []
-            for runs, heading in searches.rounds():
-                with live_line("preparing data"):
-                    folders = [plan([config])[-1].folder for config in runs]
-                    planned = plan(runs)
-                trackers = trackers or _opened(configs[0])
-                trials += planned
-                with _begun(planned, trackers, heading, trials):
-                    run_in_order(planned, trackers, load)
-                searches.take([run_log.result(folder) for folder in folders])
-            configs = searches.tuned()
+            trackers, first = _opened(configs[0]), []
+            for stage in stages(with_sizes(configs)):
+                if first:  # whose weights the trials of this one start from
+                    planned = plan(first)
+                    with _begun(planned, trackers):
+                        if not run_in_order(planned, trackers, load, times=False):
+                            return 1
+                first += _tuned(stage, first, trackers, load)
+            configs = first
         with live_line("preparing data"):
             planned = plan(configs)
         trackers = trackers or _opened(configs[0])
@@ -68,6 +66,20 @@ def run_study(configs: list[RunConfig]) -> int:
             for folder in _studies(planned):
                 console.result(f"results: {os.path.relpath(folder)} (what happened: {os.path.relpath(folder / console.LOG)})")
         return 0 if all_finished else 1
+
+
+def _tuned(configs: list[RunConfig], first: list[RunConfig], trackers: Trackers, load: LoadCheck) -> list[RunConfig]:
+    """The runs with the best settings of the trials, which run here; `first`: finished ones that they may start from."""
+    searches, trials = Searches(configs), []
+    for runs, heading in searches.rounds():
+        with live_line("preparing data"):
+            folders = [plan([*first, config])[-1].folder for config in runs]
+            planned = [run for run in plan([*first, *runs]) if run.folder in folders or run.inputs.is_pretraining]
+        trials += planned
+        with _begun(planned, trackers, heading, trials):
+            run_in_order(planned, trackers, load)
+        searches.take([run_log.result(folder) for folder in folders])
+    return searches.tuned()
 
 
 def conclude(configs: list[RunConfig]) -> int:

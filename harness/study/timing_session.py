@@ -10,8 +10,8 @@ asked for (measure.throughput_texts=null). The launch times training steps: othe
 another shape. Its launches share what torch.compile makes.
 
 A session ends before its last round where every comparison with the baseline is decided: different, or the same within the
-margin. With each further look at them chance alone would name more differences, so the looks are few, fixed before the first
-round (`by_launch.looks`), and share the level: all verdicts, whenever the session ends, are at the level of one look.
+margin. With each further interim analysis chance alone would name more differences, so these are few, fixed before the first
+round (`by_launch.looks`), and share the level: all verdicts, whenever the session ends, are at the level of a single analysis.
 `tests/harness/comparison/test_stopping.py` simulates it.
 
 What it measured of a run is in the run's folder: percentiles over all calls, values per launch, raw calls in a compressed file.
@@ -191,7 +191,7 @@ class Session:
 
     @property
     def name(self) -> str:
-        """That of its folder."""
+        """Name of its folder."""
         return self.folder.name
 
     @contextlib.contextmanager
@@ -383,7 +383,7 @@ def _hardware(timed: Timed) -> str:
 
 
 def _foreign(launches: list[Launch]) -> float:
-    """CPUs that other processes kept busy beside a launch that the wall clock alone times; 0 where it need not be repeated."""
+    """CPUs that other processes kept busy during a launch that only the wall clock times; 0 if it need not be repeated."""
     return 0.0 if launches[0].latency.device_ms else launches[0].foreign_cpus or 0.0
 
 

@@ -44,7 +44,7 @@ def first_arm(planned: Sequence[PlannedRun]) -> str:
 def write_report(config: RunConfig, first: str) -> Path | None:
     """Folder of the report on this study, whose first table is shown; None, and why, where it could not be written.
 
-    One that is of the runs as the store has them now stays as it is, whichever command has written it. The baseline is the
+    A report that is up to date stays unchanged, whichever command wrote it. The baseline is the
     arm `base`, or the `first` arm that the command names.
     """
     folder, audit = paths.report_folder(config.output, config.study), paths.audit_file(config.output)
@@ -58,7 +58,8 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     except RuntimeError as error:
         console.problem(f"no report: {redacted(str(error))}")
         return None
-    if shown := document.first_screen(document.read((folder / document.FILE).read_bytes()).screen):
+    written = msgspec.json.decode((folder / document.FILE).read_bytes(), type=document.Document)
+    if shown := document.first_screen(written.screen):
         console.result(f"\n{shown}\n")
     console.result(f"Report{'' if done == 'written' else ' (unchanged)'}: {os.path.relpath(folder / 'report.html')}")
     return folder
@@ -84,7 +85,7 @@ def show_table(planned: Sequence[PlannedRun], heading: str = "") -> None:
         console.problem(f"no table: {redacted(str(error))}")
         return
     if screen is not None:
-        console.result("\n".join(["", *filter(None, [heading]), document.first_screen(screen, is_last=False), ""]))
+        console.result("\n".join(["", *filter(None, [heading]), document.first_screen(screen), ""]))
 
 
 class Tables:
@@ -101,14 +102,14 @@ class Tables:
         self._thread = threading.Thread(target=show_table, args=[self._first, title], name="first table", daemon=True)
 
     def end(self, run: PlannedRun, ran: bool) -> None:
-        """The run has ended, or was skipped: with the last one of the first seed the table is made, beside the runs."""
+        """The run has ended, or was skipped: after the last one of the first seed the table is made in the background."""
         if id(run) in self._open:
             self._open.discard(id(run))
             if not self._open and ran:
                 self._thread.start()
 
     def show(self) -> None:
-        """That of all runs."""
+        """The table of all runs."""
         self.close()
         if self._planned:
             show_table(self._planned)

@@ -23,11 +23,6 @@ NARROWEST = 20
 
 Row = tuple[str, ...]
 
-
-class Strong(str):
-    """A cell in bold, on a terminal that has it."""
-
-
 DASH = "-"
 """In place of a value that is missing."""
 
@@ -45,8 +40,7 @@ def table(head: Row, rows: Sequence[Row], aligned: str = "lr", keys: int = 1) ->
     padded = []
     for texts, side in zip(zip(*lines, strict=True), aligned, strict=True):
         width = max(map(len, texts))
-        filled = [text.ljust(width) if side == "l" else text.rjust(width) for text in texts]
-        padded.append([bold(cell) if isinstance(text, Strong) else cell for text, cell in zip(texts, filled, strict=True)])
+        padded.append([text.ljust(width) if side == "l" else text.rjust(width) for text in texts])
     blocks = [padded[: keys + 1]]
     for place in range(keys + 1, len(head)):
         if aligned[place] == "R":
@@ -65,12 +59,6 @@ def table(head: Row, rows: Sequence[Row], aligned: str = "lr", keys: int = 1) ->
 def _width(block: list[list[str]]) -> int:
     """Characters of a line of these columns."""
     return sum(len(column[0]) + 2 for column in block) - 2
-
-
-def bold(text: str) -> str:
-    """The text in bold, where standard output is a terminal that is not asked to be plain (no-color.org)."""
-    plain = "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb" or not sys.stdout.isatty()
-    return text if plain else f"\x1b[1m{text}\x1b[0m"
 
 
 def _has_width() -> bool:
@@ -154,8 +142,8 @@ class LiveLine:
         console.live_line("")
 
 
-OBEYED = re.compile(r"(?!\x1b\[[01]m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that a terminal obeys, but for line breaks, tabs and bold, and halves of characters, which cannot be written."""
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a terminal obeys, but for line breaks and tabs, and halves of characters, which cannot be written."""
 
 
 class Inert:

@@ -3,7 +3,7 @@
 from harness.commands import Command
 
 DESCRIBE = Command(
-    "what a variant is, or several beside each other: keys, parameters, shapes, pictures",
+    "what a variant is, or several side by side: keys, parameters, shapes, pictures",
     "harness.plugins.explain.options:Describe",
     "harness.plugins.explain.describe:main",
 )
