@@ -185,7 +185,9 @@ def test_a_long_name_of_a_task_stays_in_its_column(browser: Page, folder: Path):
     name = "mnli_matched_validation_of_all_genres"
     browser.show(400)
     browser.open(write(folder, Section("", [formats.table(["arm", f"{name}: accuracy", f"{name}_2"], [["a", "1", "2"]])])))
-    one, other = browser.run("[...document.querySelectorAll('th button')].slice(1).map(one => one.getBoundingClientRect().toJSON())")
+    one, other = browser.run(
+        "[...document.querySelectorAll('th button')].slice(1).map(one => one.getBoundingClientRect().toJSON())"
+    )
     assert one["right"] <= other["left"]
 
 
