@@ -3,11 +3,7 @@
 from harness.commands import Command
 
 DESCRIBE = Command(
-<<<<<<< 0cfa8e9d256dd5a355216b87bae850e27024e759
-    "what a variant is, or several side by side: keys, parameters, shapes, pictures",
-=======
     "Show the architecture of a model, or compare several",
->>>>>>> fbddbabd
     "harness.plugins.explain.options:Describe",
     "harness.plugins.explain.describe:main",
 )
