@@ -25,7 +25,7 @@ from harness.terminal import console, counted
 from harness.tracking.run_log import Result, State
 
 SECTION = "finetune."
-"""Of the keys that may be searched: trials share their data and their pretraining."""
+"""Prefix of searchable keys: trials share their data and their pretraining."""
 
 Settings = dict[str, Any]
 """Key -> value of one trial."""
@@ -48,7 +48,7 @@ class Dimension:
 
 
 def dimensions(config: RunConfig) -> list[Dimension]:
-    """The space of the run's search; InputError for one that is no space, or whose ends no run could have."""
+    """The space of the run's search; InputError for an invalid space, or one whose ends no run could have."""
     if config.search.selected_on is KeepBest.none:
         raise InputError("search.selected_on=none chooses nothing: expected tune or validation")
     if config.finetune.keep_best is KeepBest.validation and config.search.selected_on is KeepBest.tune:
@@ -67,7 +67,7 @@ def dimensions(config: RunConfig) -> list[Dimension]:
 def _dimension(text: str) -> Dimension:
     """The dimension of `KEY=choice(...)` and the like, as Hydra reads them."""
     wrong = InputError(
-        f"search.space: {text!r} is no range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
+        f"search.space: {text!r} is not a range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
         "or KEY=choice(A,B)"
     )
     parsed = values_of(text)
