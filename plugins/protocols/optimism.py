@@ -23,7 +23,7 @@ Scores = Callable[[Numbers], Numbers]
 
 
 def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
-    """Of (N,) labels and (K, N) predictions: accuracy, F1 of class 1, Pearson, Spearman, or Matthews of two classes.
+    """Scores of (K, N) predictions for (N,) labels: accuracy, F1 of class 1, Pearson, Spearman, or Matthews of two classes.
 
     Spearman takes the ranks among all rows. An undefined F1 or correlation is 0. ValueError for another score.
     """
@@ -49,9 +49,9 @@ def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
 
 
 def optimism(selected_by: Scores, reported: Sequence[Scores], rows: int) -> tuple[float, float]:
-    """The optimism of the mean of the reported scores of the candidate that is best in `selected_by`, of N rows.
+    """Optimism of the mean of the reported scores, of the candidate with the best `selected_by`, on N rows.
 
-    And half of its 95 % interval over rows, by a jackknife: other rows like these, the same trained candidates.
+    Second: half of its 95 % interval over rows, by a jackknife: other rows like these, the same trained candidates.
     """
     rng = np.random.default_rng(0)
     first = rng.permuted(np.tile(np.arange(rows) % 2, (SPLITS, 1)), axis=1)
