@@ -57,11 +57,10 @@ def optimism(selected_by: Scores, reported: Sequence[Scores], rows: int) -> tupl
     first = rng.permuted(np.tile(np.arange(rows) % 2, (SPLITS, 1)), axis=1)
     halves = np.concatenate([first, 1 - first]).astype(float)
     group = rng.permutation(rows) % GROUPS
-    every, *parts = (_of_halves(selected_by, reported, halves, group != left) for left in range(-1, GROUPS))
-    return every, float(t.ppf(0.975, GROUPS - 1) * np.sqrt((GROUPS - 1) * np.var(parts)))
-
-
-def _of_halves(selected_by: Scores, reported: Sequence[Scores], halves: Numbers, kept: Numbers) -> float:
-    best = np.argmax(selected_by(halves * kept), axis=0)[None]
-    here, there = (np.mean([score(half * kept) for score in reported], axis=0) for half in (halves, 1 - halves))
-    return float(np.mean(np.take_along_axis(here - there, best, axis=0)) / np.sqrt(2))
+    values = []
+    for left_out in range(-1, GROUPS):  # first none
+        here, there = (half * (group != left_out) for half in (halves, 1 - halves))
+        best = np.argmax(selected_by(here), axis=0)[None]
+        gains = np.mean([score(here) - score(there) for score in reported], axis=0)
+        values.append(float(np.mean(np.take_along_axis(gains, best, axis=0)) / np.sqrt(2)))
+    return values[0], float(t.ppf(0.975, GROUPS - 1) * np.sqrt((GROUPS - 1) * np.var(values[1:])))
