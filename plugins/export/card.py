@@ -81,7 +81,7 @@ def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, st
 
 
 def _interval(measured: dict[str, float], name: str) -> str:
-    """As measured with the score; of a share of right answers from their number."""
+    """As measured with the score; for accuracy, from the number of correct answers."""
     items, score = measured.get("eval/examples"), measured[f"eval/{name}"]
     if not items:
         return ""
