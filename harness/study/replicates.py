@@ -189,7 +189,9 @@ def announced(planned: list[PlannedRun]) -> list[str]:
     if planned[0].config.sweep.until is Until.seeds:
         return []
     after, level = f"{', '.join(map(str, numbers))} seeds", f"{100 * LEVEL:.0f} %"
-    return [f"adds seeds until every arm is resolved (sweep.until): looks after {after}, which share the level of {level}"]
+    return [
+        f"Adding seeds until every arm has a verdict (sweep.until): interim analyses after {after}, at a joint level of {level}"
+    ]
 
 
 def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:
@@ -220,7 +222,7 @@ def beyond_budget(planned: list[PlannedRun], following: list[PlannedRun]) -> str
     if used + expected <= 60 * minutes:
         return None
     return (
-        f"{duration(used)} of sweep.budget_minutes={minutes:g} are used, and the next look takes about {duration(expected)}; "
+        f"{duration(used)} of sweep.budget_minutes={minutes:g} are used, the next analysis takes about {duration(expected)}; "
         "a larger budget continues"
     )
 

@@ -149,7 +149,7 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
     for note in dict.fromkeys([*notes, *filter(None, on_scale)]):
         (console.problem if note.startswith("warning: ") else console.plain)(note)
     if any(run.drops_weights and run_log.result(run.folder) is None for run in planned):
-        console.plain("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them")
+        console.plain("Sweeps keep no checkpoints (finetune.keep=last does)")
     if len(planned) > 1:
         console.plain(forecast.opening(planned))
     if not heading and (text := replicates.no_study(planned)):
@@ -196,21 +196,21 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
         all_finished &= run_in_order(runs, trackers, load, times=False)
         if any(run_log.result(run.folder) is None for run in ran):
             console.problem(
-                f"not judged after {counted(seeds, 'seed')}: not all runs have a result; the same command continues"
+                f"No verdicts after {counted(seeds, 'seed')}: not all runs have a result; the same command continues"
             )
             return False
         try:
             look = replicates.take(ran, len(parts), trackers)
         except RuntimeError as error:
-            console.problem(f"not judged after {counted(seeds, 'seed')}: {redacted(str(error))}")
+            console.problem(f"No verdicts after {counted(seeds, 'seed')}: {redacted(str(error))}")
             return False
-        console.plain(f"after {counted(seeds, 'seed')}: {'; '.join(f'{arm} {text}' for arm, text in look.arms.items())}")
+        console.plain(f"After {counted(seeds, 'seed')}: {'; '.join(f'{arm} {text}' for arm, text in look.arms.items())}")
         if not look.unresolved:
             break
         following = list(parts.values())[number : number + 1]
         reason = replicates.beyond_budget(ran, *following) if following else "a larger sweep.most_seeds continues"
         if reason:
-            console.problem(f"inconclusive after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
+            console.problem(f"Inconclusive after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
             break
     if planned[0].config.sweep.timing:
         with Screen(len(ran)) as screen:
@@ -261,7 +261,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
     if left := queue.summary():
         console.problem(f"{left}; what is left: {_status(planned)}")
     if stop is not None:
-        console.problem(f"the sweep stops: {stop}; the same command again runs what is left, and times what has finished")
+        console.problem(f"Sweep stopped: {stop}. The same command continues it")
     if failures.ends:
         not_started = len(planned) - ended - len(queue.left)
         console.problem(f"{failures.summary(len(planned), not_started)}; why: {_status(planned)}")

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import methodcaller
@@ -52,7 +51,6 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     uri = config.tracking.uri or paths.database_uri(config.output)
     arguments = ["--study", config.study, "--to", str(folder), "--tracking.uri", uri, "--baseline", "base", "--baseline", first]
     arguments += ["--audit", str(audit)] if audit.is_file() else []
-    began = time.monotonic()
     try:
         with live_line("writing the report"):
             request = {"arguments": arguments, "stamp": str(paths.report_stamp(config.output, config.study))}
@@ -63,8 +61,7 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     written = msgspec.json.decode((folder / document.FILE).read_bytes(), type=document.Document)
     if shown := document.first_screen(written.screen):
         console.result(f"\n{shown}\n")
-    how = f"{time.monotonic() - began:.0f} s, report=false skips it" if done == "written" else "nothing has changed"
-    console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {how})")
+    console.result(f"Report{'' if done == 'written' else ' (unchanged)'}: {os.path.relpath(folder / 'report.html')}")
     return folder
 
 
@@ -101,7 +98,7 @@ class Tables:
         self._first = [run for run in tasks if run.identity.seed == tasks[0].identity.seed] if self._planned else []
         self._open = {id(run) for run in self._first} if len(self._first) < len(tasks) else set()
         seed = tasks[0].identity.seed
-        title = f"After {counted(len(self._first), 'run')} of {len(planned)}, those of seed {seed}:"
+        title = f"First results (seed {seed}, {len(self._first)} of {counted(len(planned), 'run')}):"
         self._thread = threading.Thread(target=show_table, args=[self._first, title], name="first table", daemon=True)
 
     def end(self, run: PlannedRun, ran: bool) -> None:
@@ -183,8 +180,8 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
 
 def _show_address(config: RunConfig, backend: Backend) -> None:
     if backend.table:
-        command = "" if config.tracking.uri else f" (start python -m harness ui output={config.output} first)"
-        console.result(f"table: {backend.table}{command}")
+        command = "" if config.tracking.uri else f"python -m harness ui output={config.output}, then "
+        console.result(f"MLflow: {command}{backend.table}")
 
 
 def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
