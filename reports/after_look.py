@@ -24,9 +24,9 @@ from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH
 from harness.errors import InputError
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
-from harness.reports.chapters import overview
 from harness.reports.read import compare_with_first
 from harness.reports.reading import folders
+from harness.reports.screen import screen
 from harness.reports.writing import tables
 
 RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
@@ -35,7 +35,7 @@ RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]:
     """Arm -> its change in the headline in words, and the arms that more seeds may still resolve; InputError without a value.
 
-    The headline is the mean score over tasks; of pretrainings the held-out masked loss, by byte where vocabularies differ.
+    The headline is the mean score over tasks, or for pretrainings the held-out masked loss, per byte if vocabularies differ.
     """
     by_token = has_one_vocabulary(run.params for run in comparison.runs)
     names = (headline,) if headline else (HEADLINE, LOSS if by_token else PER_BYTE[LOSS])
@@ -69,7 +69,7 @@ def main() -> int:
             runs = [replace(run, metrics={key: run.metrics[key] for key in run.metrics if key in shown}) for run in runs]
         runs = oldest_first(runs)
         comparison = compare_with_first(request["study"], runs, Path(request["output"]), request["baselines"])
-        looked = judge(comparison, request["headline"]) if "headline" in request else overview.screen(comparison)
+        looked = judge(comparison, request["headline"]) if "headline" in request else screen(comparison)
         print(msgspec.json.encode(looked).decode())
         return 0
     except InputError as error:
