@@ -17,6 +17,9 @@ from harness.plugins.export.checkpoint import export
 from harness.plugins.export.options import Export
 from harness.tracking import run_log
 
+STATED = ("- protocol: ", "- selection: ")
+"""Lines of a model card that are printed, too."""
+
 
 def main(options: Export) -> int:
     """0; InputError for what cannot be exported."""
@@ -32,6 +35,9 @@ def main(options: Export) -> int:
         readme = card.text(run, options.license) if (run / run_log.RESULT).is_file() else None
         print(export(checkpoint, options.to or run / "export", options.family, readme))
         print(f"model card: {'README.md' if readme else 'none, as the folder of the run is not beside its weights'}")
+        for line in (readme or "").splitlines():
+            if line.startswith(STATED):
+                print(line.removeprefix("- "))
     return 0
 
 
