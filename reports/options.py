@@ -50,6 +50,9 @@ class Pairs:
 class Compared(Runs, Pairs):
     """What a report compares."""
 
+    columns: tuple[str, ...] = key(
+        (), "Cost columns of the table on the terminal, by part of their name, or all. Example: flops,latency."
+    )
     audit: Path | None = key(None, "Verdicts of `audit`. Default: audit/audit.json in `output`.")
     with_wnli: bool = key(False, "Include WNLI in the GLUE average.")
     target: tuple[str, ...] = key(
