@@ -100,7 +100,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
 
 
 def table(comparison: Comparison, searches: list[Tuning]) -> Table:
-    """One row an arm and task; arms that were not tuned say so."""
+    """One row per arm and task; arms that were not tuned say so."""
     most = max(len(search.scores) for search in searches)
     columns = [*(number for number in SHOWN if number < most), most]
     by_place = {(search.task, search.label): search for search in searches}
