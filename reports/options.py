@@ -39,17 +39,11 @@ class Runs(Store):
 class Pairs:
     """Which arms are compared, and by what."""
 
-<<<<<<< HEAD
     baseline: tuple[str, ...] = key(
         (), "Baseline arm; may be repeated, the first that exists is used. Default: base.", whole=True
     )
     all_pairs: bool = key(False, "Compare all pairs of arms: ranks with intervals, groups, probability of being best.")
     random_tasks: bool = key(False, "Treat tasks as a random sample when comparing all pairs.")
-=======
-    baseline: tuple[str, ...] = key((), "arm that the others are compared with; the first one present (base)", whole=True)
-    all_pairs: bool = key(False, "compares all pairs of arms: ranks with intervals, groups, and how likely each is the best")
-    random_tasks: bool = key(False, "all pairs by tasks, as a sample of others: tasks repeat, in place of seeds")
->>>>>>> int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,17 +11,10 @@ from harness.reports.options import Compared
 class Archive(Compared):
     """Writes all that the report of a study reads, without weights, and the report made from that."""
 
-<<<<<<< HEAD
     study: str = word("STUDY", meaning="Name of the study.")
     to: Path = key(meaning="New folder, or an archive to replace.")
     lean: bool = key(False, "Leave out logits, sentence pairs and summary.csv, and thin out long curves.")
     pictures: str | None = key(None, "Pictures to keep. Example: changes.svg,loss.svg. Default: all.")
-=======
-    study: str = word("STUDY", meaning="name of the study")
-    to: Path = key(meaning="new folder, or an archive to replace")
-    lean: bool = key(False, "no logits, sentence pairs or summary.csv; long curves keep only the steps of shorter ones")
-    pictures: str | None = key(None, "which pictures to keep, such as changes.svg,loss.svg (all)")
->>>>>>> int
 
 
 @dataclass(frozen=True, kw_only=True)

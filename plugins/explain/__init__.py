@@ -13,11 +13,7 @@ INSPECT = Command(
     "harness.plugins.explain.inspect:main",
 )
 TOKENIZER = Command(
-<<<<<<< HEAD
     "Compare tokenizers: pieces per word, unknown tokens, lengths",
-=======
-    "how tokenizers cut a text: pieces per word, unknown ones, lengths",
->>>>>>> int
     "harness.plugins.explain.options:Tokenizer",
     "harness.plugins.explain.tokenizer:main",
 )
