@@ -148,6 +148,9 @@ class TaskConfig:
     test_split: str = option(
         "", OF_ROWS
     )  # Split with hidden labels, predicted by finetune.submit; empty if there is none. Example: test.
+    file: str | None = option(
+        None, OF_ROWS, role=Role.place, earlier=...
+    )  # One file for both splits: 80 % of its rows train, 20 % evaluate. Example: reviews.csv.
     train_file: str | None = option(
         None, OF_ROWS, role=Role.place
     )  # Path of the training file: CSV, TSV, JSON, JSON lines, Parquet or CoNLL. Example: train.csv.
