@@ -113,6 +113,7 @@ class Found:
     dtype: Dtype | None = None  # that of the run; differs from hardware.dtype where that is auto
     shape: EncoderConfig | None = None  # of an encoder of another package without weights, with the sizes that its class has
     kind: TaskKind | None = None  # of a task whose data set says it
+    task: TaskConfig | None = None  # with the splits and columns of its one file
 
 
 def resolve(composed: RunConfig, found: Found) -> RunConfig:
@@ -121,6 +122,8 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
     config = started_from(composed, found.checkpoint, found.shape)
+    if found.task is not None:
+        config = replace(config, task=found.task)
     if found.kind is not None:
         task = replace(config.task, kind=found.kind)
         task = replace(task, scores=[], headline="") if task.scores == SCORES[config.task.kind] else task
