@@ -87,7 +87,7 @@ def _stated(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _interval(measured: dict[str, float], name: str) -> str:
-    """As measured with the score; of a share of right answers from their number."""
+    """As measured with the score; for accuracy, from the number of correct answers."""
     items, score = measured.get("eval/examples"), measured[f"eval/{name}"]
     if not items:
         return ""

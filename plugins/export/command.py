@@ -44,8 +44,8 @@ def main(options: Export) -> int:
 def export_onnx(checkpoint: Path, out: Path) -> str:
     """Writes FILE and the tokenizer to a new folder, whole or not at all; says what was written.
 
-    Of a fine-tuning the file computes logits of the task or vectors of texts, and the tokenizer cuts as in training;
-    of a pretraining the last hidden states, of as many tokens as the model reads.
+    For a fine-tuning, the file computes the task's logits or text vectors, and the tokenizer truncates as in training; for a
+    pretraining, the last hidden states of as many tokens as the model reads.
     """
     native.refuse_filled(out)
     model: Classifier | Encoder
