@@ -28,7 +28,7 @@ from harness.reports.writing.tables import COLUMNS, Line, summary
 
 
 def drawn_chapters() -> list[Callable[[Study], Chapter]]:
-    """Those of plug-ins: they draw pictures, which takes half of a report's time."""
+    """Chapters of plug-ins: they draw pictures, which takes half of a report's time."""
     return [one.chapter for one in added() if one.before]
 
 
@@ -47,7 +47,7 @@ def can_fork() -> bool:
 def draw_in_child(study: Study) -> Iterator[Callable[[], Chapters]]:
     """Begins with those chapters in a forked process; what it gives waits for them.
 
-    InputError where that process ends before; errors of a chapter are raised as they are.
+    InputError where that process ends before; errors of a chapter are raised unchanged.
     """
     fork = multiprocessing.get_context("fork")  # the study is inherited: what it reads with cannot be pickled
     received, sent = fork.Pipe(duplex=False)
