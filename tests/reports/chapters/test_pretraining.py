@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from texts import md, parts
+from texts import line, lines, md, parts
 
 from harness.comparison import compare as comparing
 from harness.comparison.section import ACCURACY
@@ -21,13 +21,10 @@ from harness.reports.writing import findings, section_text, tables
 from harness.training import held_out
 
 
-def texts(table: str, label: str) -> dict[str, str]:
-    """Metric -> text of the arm `label`; arms are rows, or columns where there are many metrics."""
-    rows = [[text.strip() for text in row.strip("| ").split(" | ")] for row in table.splitlines()]
-    del rows[1]
-    if label in rows[0]:
-        rows = list(zip(*rows, strict=True))
-    return dict(zip(rows[0], next(row for row in rows if row[0] == label), strict=True))
+def texts(tables: str, label: str) -> dict[str, str]:
+    """Metric -> text of the arm `label`, of all tables."""
+    of_each = [(lines(table)[0], line(table, label)) for table in tables.split("\n\n")]
+    return {name: text for head, row in of_each for name, text in zip(head, row, strict=True)}
 
 
 def sentences(comparison, index: int = 0) -> str:
