@@ -161,7 +161,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def variance(values: Sequence[float]) -> float:
-    """Of a sample of two values or more."""
+    """Summary of a sample of two values or more."""
     n, mean = len(values), math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (n - 1)
 
@@ -278,8 +278,8 @@ def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple
     """Error of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
 
     The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom, which come
-    second, but no more than those of the smaller number of means: a large variance of two means may look small. None where one
-    fine-tuning seed says nothing of its own variance.
+    second, but no more than those of the smaller number of means: a large variance of two means may seem small. None where one
+    fine-tuning seed does not show its own variance.
     """
     if len(of_seeds) < 2:
         return None, 0.0
@@ -394,7 +394,7 @@ def item_error(score: float, items: float, headline: str | None = None) -> float
     """Standard error of a score over the validation items.
 
     Binomial, with two items more on either side (Agresti and Coull, The American Statistician 52, 1998), so that it is not
-    0 for a perfect score; of a correlation the usual (1 - r^2) / sqrt(n - 1), of Matthews', which is one of two classes,
+    0 for a perfect score; for a correlation the usual (1 - r^2) / sqrt(n - 1), for Matthews', which has two classes,
     sqrt((1 - r^2) / (n - 1)), at least one item.
     """
     share = (min(max(score, 0.0), 1.0) * items + 2) / (items + 4)
@@ -461,7 +461,7 @@ def influence_error(influences: Numbers, one: float) -> float:
 def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None:
     """Number of rows whose share scatters as a score does over the validation items; None where their number is unknown.
 
-    All of them for a share of right answers; of F1 and Matthews' correlation those that its recorded interval says. A run of
+    All of them for accuracy; for F1 and Matthews' correlation, as many as its recorded interval implies. A run of
     F1 without one: labelled and predicted rows of the class, as many as the score of the majority baseline says, over 2 - F1.
     """
     items = measured.get("eval/examples")
@@ -521,7 +521,7 @@ def tells(
 ) -> Tells:
     """What a task says of two arms by the scores of their replicates; `constant` is that of the majority baseline.
 
-    Both solve it where what is left to a perfect score could be the margin, or less: then nothing can be better by the margin.
+    Both solve it if the rest up to a perfect score could be the margin, or less: then nothing can be better by the margin.
     `items`: as many rows as each side counts (`rows_of`), by which a quality of 1 - margin has an error.
     """
 

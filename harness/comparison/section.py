@@ -31,7 +31,7 @@ CURVES = {
 }
 """Curves by step: their last value is that of one batch, no result of a run."""
 SERIES = (metrics.LENGTHS, metrics.LAUNCHES, metrics.BATCHES)
-"""Phases whose steps are lengths, launches or batch sizes: their last value says nothing of the others."""
+"""Phases whose steps are lengths, launches or batch sizes: their last value does not represent the others."""
 
 RESULTS = tuple(name for name in metrics.METRICS if name not in CURVES and not name.startswith(SERIES))
 """Metrics whose last value is a result of the run."""
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def first(self) -> Run:
-        """Any of its runs, for what all of an arm have in common."""
+        """Any of its runs, for what all runs of an arm share."""
         return self.runs[0]
 
     @cached_method
@@ -181,7 +181,7 @@ class Section:
         return None if self.before is None or self.before is row else self.pairing(self.before, row)
 
     def single_change(self, row: Row, name: str) -> Change | None:
-        """The change as if it were the only test; of a timing that was not launched side by side the number alone."""
+        """The change as if it were the only test; only the number for a timing that was not launched side by side."""
         pairing = self.against(row)
         if pairing is None:
             return None
@@ -235,7 +235,7 @@ class Pairing:
         return [*self.before.runs, *self.after.runs]
 
     def side_by_side(self) -> tuple[Run, Run] | None:
-        """Of the latest session that launched both; an A/A replicate is taken for a baseline timed elsewhere."""
+        """Timings of the latest session that launched both; an A/A replicate stands for a baseline timed elsewhere."""
         section, own = self.section, {run.session for run in self.runs}
         for session in [name for name in reversed(section.sessions.names) if name in own]:
             before, after = ([run for run in side.runs if run.session == session and run.launches] for side in self.sides)
@@ -316,10 +316,10 @@ def total(values: Iterable[float | None]) -> float | None:
 def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = None) -> Change | None:
     """The change of an arm in a metric over tasks, as if it were the only test.
 
-    Means over tasks are taken for every replicate, or round of launches, before anything is compared. `design`: what
-    repeats, in place of what the section says; of tasks each one's mean over seeds is a value, whose scatter holds that of
-    seeds and items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock
-    of each training says alone.
+    Means over tasks are taken for every replicate, or round of launches, before anything is compared. `design`: what repeats,
+    in place of what the section says; over tasks, each one's mean over seeds is a value, whose scatter includes that of seeds
+    and items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock of each
+    training says alone.
     """
     metric = metrics.get(name)
     if metric.compared is Compared.OWN_CLOCK:

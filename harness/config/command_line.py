@@ -36,7 +36,7 @@ class CommandLine:
 
 
 def read(arguments: list[str]) -> CommandLine:
-    """The options and settings of a command; InputError for an unknown option, and for what is no setting."""
+    """The options and settings of a command; InputError for an unknown option, and for an argument that is not a setting."""
     options, words, overrides, rest = {}, [], [], iter(arguments)
     for before, argument in itertools.pairwise(["", *arguments]):
         for mark in ",=":
@@ -150,6 +150,6 @@ def sweep() -> str | None:
 
 
 def place(number: int, count: int) -> str:
-    """`3/12`: the place of a run among those of the command; of a job with several runs `3/12: 1/2`."""
+    """`3/12`: the place of a run among those of the command; for a job with several runs `3/12: 1/2`."""
     job = os.environ.get(JOB)
     return ": ".join(filter(None, [job, f"{number}/{count}" if job is None or count > 1 else None]))

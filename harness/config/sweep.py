@@ -35,7 +35,7 @@ class Replicate:
 
     @classmethod
     def of(cls, job: Sequence[str]) -> "Replicate":
-        """A seed that is not a whole number stays among the others, and is refused there, as all do beside a `${...}`."""
+        """A seed that is not a whole number stays among the others, and is refused there, as all are next to a `${...}`."""
         matches = {override: re.fullmatch(r"(.+)=(\d+)", override) for override in job}
         seeds = {override: match for override, match in matches.items() if match and match[1] in SEEDS}
         if any("$" in override for override in job):  # `${...}` may name a seed
@@ -64,7 +64,7 @@ class Replicate:
 
 
 def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) -> list[tuple[str, ...]]:
-    """The overrides of every job, the last sweep fastest; of a key that is set twice the last value counts.
+    """The overrides of every job, the last sweep fastest; if a key is set twice, the last value counts.
 
     `names_of` lists the choices of a group, for `glob(...)`. InputError for a sweep without runs, or with too many.
     """

@@ -50,7 +50,9 @@ class Checks:
 
 
 def main(options: Verify) -> int:
-    """0 where everything agrees, else 1, with the first differences on stdout; InputError for a folder that is no archive."""
+    """0 where everything agrees, else 1, with the first differences on stdout; InputError for a folder that is not an
+    archive.
+    """
     folder = options.folder
     with still_line("computing all numbers anew: some seconds, a minute for hundreds of runs"):
         checks = verify(folder)
@@ -64,7 +66,7 @@ def main(options: Verify) -> int:
 
 
 def verify(folder: Path) -> Checks:
-    """All comparisons; of an archive whose data has changed the hashes alone."""
+    """All comparisons; for an archive with changed data, only the hashes."""
     content, checks = manifest(folder), Checks()
     checks.counts["files"] = len(content.data) + len(content.report)
     data, checks.wrong = contents(folder, content.data)

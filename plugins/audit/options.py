@@ -15,11 +15,11 @@ class Audit(Store):
     --measure times what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
 
     A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with
-    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml beside my_conf/model/NAME.yaml.
+    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml for my_conf/model/NAME.yaml.
     """
 
     claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")
-    vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
+    vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece per line, for claims about the ids of a text")
     where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
     measure: bool = key(False, "times what is claimed of speed: minutes")
     config_dir: str | None = key(None, kind="hydra")

@@ -1,4 +1,4 @@
-"""Effects of a factorial design: what each change of the baseline gives alone, on average, last, and beside the others."""
+"""Effects of a factorial design: what each change of the baseline gives alone, on average, last, and with the others."""
 
 from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ def chapter(study: Study) -> Chapter:
 
 
 def table(design: Design) -> Table:
-    """One row an effect."""
+    """One row per effect."""
     effects = factorial.effects(design)
     counted = tables.present(design.section, COUNTED)
     timed = [judged_by(name, lambda name: tables.present(design.section, [name])) for name in TIMED]

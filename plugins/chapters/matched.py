@@ -1,4 +1,4 @@
-"""Variants as published beside the same ones resized to the cost of the baseline: is it the design, or the size?"""
+"""Variants as published and resized to the cost of the baseline: is it the design, or the size?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def pairs(comparison: Comparison) -> list[Pair]:
 
 
 def table(over: Overall, name: str, variants: list[Pair]) -> Table:
-    """One row a variant, as published and resized side by side."""
+    """One row per variant, as published and resized side by side."""
     title = "score" if name == HEADLINE else "held-out masked loss"
     head = ["variant", "resized", "cost as published", "cost resized", f"{title} as published", f"{title} resized"]
     baseline = over.comparison.baseline

@@ -103,7 +103,7 @@ def chapter(study: Study) -> Chapter:
 
 
 def exponents(group: Group) -> Table:
-    """One row an arm, one column a quantity."""
+    """One row per arm, one column per quantity."""
     rows = []
     for label in group.labels:
         points = {quantity: of_arms.get(label, {}) for quantity, of_arms in group.values.items()}
@@ -166,7 +166,7 @@ def _stretches(race: Race) -> list[str]:
 
 
 def _ends(crossing: Crossing, race: Race) -> list[str]:
-    """Of its interval; an end beyond the measured lengths is marked."""
+    """Text of its interval; an end beyond the measured lengths is marked."""
     if crossing.interval is None:
         return []
     low, high = crossing.interval
@@ -176,7 +176,7 @@ def _ends(crossing: Crossing, race: Race) -> list[str]:
 
 
 def _csv(devices: list[Group]) -> bytes:
-    """One row a device, arm, quantity and length, in base units."""
+    """One row per device, arm, quantity and length, in base units."""
     lines = []
     for group in devices:
         of = {"task": group.section.task, "conditions": group.section.conditions, "hardware": group.hardware}

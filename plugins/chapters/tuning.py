@@ -15,14 +15,14 @@ from harness.document import DASH, Block, Cell, Section, Table
 from harness.plugins.pictures import plots
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats
+from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import Chapter, code, escape
 
 
 def expected_best(scores: Sequence[float], trials: int) -> float:
     """Expectation of the highest of `trials` independent draws from the empirical distribution of the scores, exactly.
 
-    ValueError without a score, or for more trials than there are scores: the distribution says nothing of them.
+    ValueError without a score, or for more trials than there are scores: the distribution does not cover them.
     """
     count = len(scores)
     if not 1 <= trials <= count:
@@ -35,11 +35,12 @@ def expected_best(scores: Sequence[float], trials: int) -> float:
 SHOWN = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of trials with a column, and the last one."""
 INTRO = """\
-Settings of a tuned arm are those of its best trial, scored on rows of the training data that the trials were not trained on.
+Settings of a tuned arm are those of its best trial, scored on training rows that no trial was trained on, or on the reported
+rows (§).
 The runs of this report are trained on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as
 {baseline}. The expected best score on those rows after n trials is exact for independent draws from the scores
 of the trials (arXiv:1909.03004): where it still rises, more trials would help, and arms are to be compared at equal n."""
-DEPENDENT = "A dash: the trials followed earlier scores, or some ended early, so that they are no independent draws."
+DEPENDENT = "A dash: trials of a grid, that follow earlier scores, or that ended early are not independent draws."
 WHOLE = "In brackets: trials that had the whole budget. The others ended early, so that equal trials are no equal cost."
 FAILED = "‡ Trials that diverged or failed count with the lowest score of the others."
 CAPTION = "Expected best score on the tuning rows against the number of trials"
@@ -51,6 +52,7 @@ class Tuning:
 
     label: str
     task: str
+    mark: str  # of settings that were selected on the reported rows
     settings: dict[str, float]
     scores: list[float]  # of the trials, the lowest one for each that has none
     failed: bool  # whether a trial has none
@@ -66,6 +68,7 @@ def chapter(study: Study) -> Chapter:
     files = plots.drawn({"tuning.svg": (picture, study.comparison, searches)})
     notes = [] if all(search.is_independent for search in searches) else [DEPENDENT]
     notes += [WHOLE] if any(search.whole < len(search.scores) for search in searches) else []
+    notes += [tables.SELECTED_NOTE] if any(search.mark for search in searches) else []
     notes += [FAILED] if any(search.failed for search in searches) else []
     labels = [search.label for search in searches]
     baseline = next((label for label in labels if label.startswith("base")), labels[0])
@@ -89,6 +92,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
                     Tuning(
                         label=row.label,
                         task=section.name,
+                        mark=tables.selection_mark(row.runs),
                         settings=settings,
                         scores=[lowest if score is None else score for score in scores],
                         failed=None in scores,
@@ -100,7 +104,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
 
 
 def table(comparison: Comparison, searches: list[Tuning]) -> Table:
-    """One row an arm and task; arms that were not tuned say so."""
+    """One row per arm and task; arms that were not tuned say so."""
     most = max(len(search.scores) for search in searches)
     columns = [*(number for number in SHOWN if number < most), most]
     by_place = {(search.task, search.label): search for search in searches}
@@ -114,7 +118,7 @@ def table(comparison: Comparison, searches: list[Tuning]) -> Table:
             whole = f" ({search.whole})" if search.whole < count else ""
             shown = [number if search.is_independent and number <= count else None for number in columns]
             best = [formats.cell(number and expected_best(search.scores, number), "score") for number in shown]
-            cells = [escape(settings), Cell(f"{count}{whole}{' ‡' * search.failed}", count), *best]
+            cells = [escape(settings) + search.mark, Cell(f"{count}{whole}{' ‡' * search.failed}", count), *best]
         rows.append([escape(label), escape(task), *cells])
     heads = [f"after {number}" for number in columns]
     return formats.table(["arm", "task", "settings", "trials", *heads], rows, left=3)

@@ -1,7 +1,7 @@
 """How tokenizers cut a text: `python -m harness tokenizer task=sst2 [kinds=wordpiece,bpe] [tokenizer.vocab_size=4096]`.
 
-Trains each kind on the same text to the same size, and shows pieces a word, unknown ones, lengths and the words that are split
-most, on held-out text; with text= each word of that text. RUN, `model.init_from=FOLDER`, `tokenizer.file=FILE` or
+Trains each kind on the same text to the same size, and shows pieces per word, unknown ones, lengths and the words that are
+split most, on held-out text; with text= each word of that text. RUN, `model.init_from=FOLDER`, `tokenizer.file=FILE` or
 `tokenizer.vocab_file=FILE` shows a tokenizer that exists. Words are runs of letters and digits and each punctuation mark, as
 BERT finds them. N texts.
 """
@@ -28,6 +28,7 @@ from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import Found, resolve
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.corpus.prepare import Lines
+from harness.data import one_file
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids
 from harness.errors import InputError, present, writing
@@ -96,8 +97,8 @@ def of_held_out(options: Options, config: RunConfig) -> str:
     letters = sum(end - start for spans in text.spans for start, end in spans)
     rows = [
         ("pieces", *(f"{it.vocab_size:,}" for it in counts)),
-        ("pieces a word", *(f"{it.lengths.sum() / text.words:.3f}" for it in counts)),
-        ("letters a piece", *(f"{letters / it.lengths.sum():.2f}" for it in counts)),
+        ("pieces per word", *(f"{it.lengths.sum() / text.words:.3f}" for it in counts)),
+        ("letters per piece", *(f"{letters / it.lengths.sum():.2f}" for it in counts)),
         ("whole words", *(percent(it.shares[0]) for it in counts)),
         ("unknown pieces", *(percent(it.unknown_pieces) for it in counts)),
         ("unknown words", *(percent(it.unknown_words) for it in counts)),
@@ -154,6 +155,7 @@ def texts_of(config: RunConfig, is_corpus: bool, split: str) -> Iterable[str]:
     """The texts of a split of the corpus or of the task; those of a corpus are read again in every iteration."""
     if is_corpus:
         return Lines(config, split)
+    config = replace(config, task=one_file.with_splits(config) or config.task)
     examples = tasks.kind_of(config.task).examples(config.task, load_table(with_labels(config), split))
     if config.task.kind is TaskKind.tokens:
         return [" ".join(words) for words in examples.texts]

@@ -203,8 +203,8 @@ class Tracker(Backend):
     def study_run(self) -> str:
         """Id of the one run that holds the study's plan and report, created where there is none.
 
-        Of commands that begin at once the first one creates it, and the others wait for that. Of machines without a common
-        folder each may create one: the oldest counts.
+        If several commands begin at once, the first creates it and the others wait. Machines without a common folder may each
+        create one: the oldest counts.
         """
         if self._study_run is None:
             with adding(Path(self._output)):
@@ -263,7 +263,7 @@ class Tracker(Backend):
 
     @classmethod
     def attempt_of(cls, run: str, uri: str | None, output: str) -> str | None:
-        """That of a run id."""
+        """The run with this id."""
         try:
             client = client_of(uri, output)
             if client is None:

@@ -69,7 +69,7 @@ def _unused(values: Mapping[str, Any], is_pretraining: bool) -> tuple[str, ...]:
 def main_and_details(
     values: Mapping[str, float], curves: Mapping[str, int], task: str
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Results in the order in which MLflow lists them, and details; a result that ends one of the curves is no detail.
+    """Results in the order in which MLflow lists them, and details; a result that ends one of the curves is not a detail.
 
     The score is there under the name of its task, too, so that no chart or column mixes tasks.
     """
@@ -87,10 +87,10 @@ PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": " tokens",
 """Units that get a prefix -> how they are written."""
 
 MOST_CHARACTERS = 4000
-"""Of a study's description: MLflow keeps 8,000 of a tag."""
+"""Maximum characters of a study's description: MLflow keeps 8,000 of a tag."""
 
 TRAINING = "workflowType=machine_learning"
-"""Of an address: without it MLflow's pages are those for language-model apps."""
+"""Query of an address: without it MLflow's pages are those for language-model apps."""
 
 REPORT_FOLDER = "report"
 """In the files of a study's run."""
@@ -123,7 +123,7 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
 
 
 def value_text(key: str, value: float) -> str:
-    """`12.3 ms`, `34.1 MB`, `901 k`: three or more digits and the declared unit; of a score, three decimals alone."""
+    """`12.3 ms`, `34.1 MB`, `901 k`: three or more digits and the declared unit; a score has three decimals."""
     unit = metrics.get(key).unit
     if unit in ("score", "share"):
         return f"{value:.3f}"
@@ -173,7 +173,7 @@ PLANNED = (tags.ARM, tags.SCALE, tags.TASK, tags.SEED, tags.PRETRAIN_SEED, "fold
 
 
 def plan_table(plan: Sequence[Mapping[str, str]]) -> str:
-    """One row a planned run, in the order of running."""
+    """One row per planned run, in the order of running."""
     rows = [[str(number), *(run_tags.get(key, "-") for key in PLANNED)] for number, run_tags in enumerate(plan, 1)]
     lines = [["", *PLANNED], ["--:", *[":--"] * len(PLANNED)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The first screen: the answer in two sentences, one row an arm over all tasks, pictures of plug-ins, details in words."""
+"""The first screen: the answer in two sentences, one row per arm over all tasks, pictures of plug-ins, details in words."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from harness.comparison.overall import Overall
 from harness.comparison.plateau import LOSS
 from harness.comparison.section import HEADLINE, Section
 from harness.comparison.verdicts import Change, Verdict
-from harness.document import DASH, Block, Cell, Picture, Screen, Table
+from harness.document import DASH, Block, Cell, Picture, Table
 from harness.document import Section as Part
 from harness.reports.chapters import appendix, diagnostics, pretraining
 from harness.reports.chapters.added import added
@@ -20,7 +20,6 @@ from harness.reports.reading.store import Packed
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, tables
 from harness.reports.writing.answer import OUTCOMES, answer
-from harness.reports.writing.concise import concise
 from harness.reports.writing.findings import Effect
 from harness.reports.writing.formats import Chapter, bullets, code, escape, listed
 from harness.reports.writing.tables import size_text, verdict_text
@@ -36,10 +35,10 @@ WORD_OF = {
     Verdict.EQUAL: "Equal",
     Verdict.INCONCLUSIVE: "Inconclusive",
 }
-"""Verdict -> what it says of a hypothesis; of all others nothing is shown."""
+"""Verdict -> its text about a hypothesis; all others show nothing."""
 SHOWN = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
-"""Clock in a title -> what a head says of it; of no word is the wall clock that all launches have."""
+"""Clock in a title -> its text in a header; the wall clock of all launches has none."""
 WARNED, BELOW = "†", "‡"
 NOTES = {
     WARNED: "† A training has a warning, which the report names.",
@@ -81,13 +80,6 @@ def chapter(study: Study) -> Chapter:
     of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *later]
     rest = [Part("Task by task, arm by arm", [*of_tasks, *words])] if of_tasks or words else []
     return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *first]), *rest], files)
-
-
-def screen(comparison: Comparison) -> Screen | None:
-    """The answer and the table, where arms are compared."""
-    answers = answer(comparison) if len(comparison.labels) > 1 else []
-    table, *notes = concise(Part("", legible_overview(comparison)), comparison.labels).blocks if answers else [None]
-    return Screen(answers[0], table, ["\n".join(map(str, notes))]) if isinstance(table, Table) else None
 
 
 def legible_overview(comparison: Comparison) -> list[Table | str]:
@@ -179,7 +171,7 @@ def _without_baseline(comparison: Comparison) -> list[str]:
 
 
 def overview(comparison: Comparison) -> Table:
-    """One row an arm over all tasks, or over all pretrainings where there is no task: values, and below them changes."""
+    """One row per arm over all tasks, or over all pretrainings where there is no task: values, and below them changes."""
     over, names = findings.parts(comparison)[0]
     heads = [_head(over, name, text) for name, text in names.items()]
     rows = [[Cell(escape(label)), *(cell(over, label, name) for name in names)] for label in comparison.labels]

@@ -27,6 +27,7 @@ class Options:
     with_wnli: bool = False  # WNLI counts in the average over GLUE
     all_pairs: bool = False  # the chapter of ranks
     random_tasks: bool = False  # in it, tasks are what repeats
+    columns: tuple[str, ...] = ()  # of the table on the terminal
     audit: bytes | None = None  # record that `python -m harness audit` wrote
 
 
@@ -48,7 +49,7 @@ class Study:
 
     @cached_method
     def curve(self, metric: str) -> Curve:
-        """The last value of every step; of a result the first one, which was evaluated there."""
+        """The last value of every step; for a result the first one, which was evaluated there."""
         return _curve(metric, self.history(metric))
 
     def curves_of(self, runs: list[Run], metric: str) -> Curve:

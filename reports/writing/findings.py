@@ -38,7 +38,7 @@ WRONG_WITH = {
 """Kind of a note of a training -> what went wrong."""
 
 WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the words, on"}
-"""What the error of an item is -> how it is said; of the others an error is no count."""
+"""What the error of an item is -> how it is said; errors of other scores are not counts."""
 
 
 def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
@@ -200,7 +200,7 @@ def no_study(comparison: Comparison) -> list[str]:
 
 
 def controls(comparison: Comparison) -> list[str]:
-    """For a study of pretraining: whether an arm has random weights, settings that differ beside the swept ones, tuning."""
+    """For a study of pretraining: whether an arm has random weights, unswept settings that differ, tuning."""
     runs = {row.label: row.first for section in comparison.selected_tasks for row in section.rows}
     pretrained = [run for run in runs.values() if run.origin is not None]
     if not pretrained:
@@ -223,7 +223,7 @@ DROPOUTS = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "
 
 
 def _unswept(comparison: Comparison, runs: dict[str, Run]) -> dict[str, dict[str, list[str]]]:
-    """Setting of training that no command sweeps or tunes -> value -> arms; of pretraining those that were pretrained."""
+    """Setting of training that no command sweeps or tunes -> value -> arms; settings of pretraining cover pretrained arms."""
     swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
     swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
     swept |= {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}
@@ -327,7 +327,7 @@ def _solved(comparison: Comparison) -> Iterator[str]:
 
 
 def is_warned(run: Run) -> bool:
-    """Whether its training went wrong; earlier versions warned of probes, whose loss says nothing of it."""
+    """Whether its training went wrong; earlier versions also warned of probes."""
     return tags.WARNING in run.tags and (tags.NOTES in run.tags or not run.metrics.get(plateau.PROBE))
 
 

@@ -45,7 +45,7 @@ def code(text: str) -> str:
 
 
 def listed(values: Iterable[str], most: int | None = None) -> str:
-    """Each value once, escaped; of more than `most` the rest is counted."""
+    """Each value once, escaped; beyond `most` the rest is counted."""
     once = [*map(escape, dict.fromkeys(values))]
     return some_of(once, most or len(once))
 

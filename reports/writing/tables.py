@@ -42,7 +42,7 @@ def change_text(change: Change | None, unit: str) -> str:
 
 
 def verdict_text(change: Change, unit: str) -> str:
-    """The verdict with its margin, or what it lacks; empty for a metric that is no merit."""
+    """The verdict with its margin, or what it lacks; empty for a metric without a better direction."""
     evidence, words = change.evidence, MARKS[change.verdict] if change.verdict else ""
     if change.verdict is Verdict.SAME:
         return f"{words} {within(change, unit)}"
@@ -97,7 +97,7 @@ def lacking(change: Change, evidence: Evidence, unit: str) -> str:
 
 
 def size_text(change: Change, unit: str) -> str:
-    """`−30.0 % [−35.0, −25.0]`; of a score or a share in points. Without an interval the number alone.
+    """`−30.0 % [−35.0, −25.0]`; in points for a score or a share. Without an interval the number alone.
 
     An interval that is not of 95 % says so: `−0.1 points [−0.4, +0.2] (90 %)` of what is the same.
     """
@@ -139,14 +139,14 @@ of each first (nested model; see Multi-Bootstrap, arXiv:2106.16163)."""
 
 
 def present(section: Section, names: Iterable[str]) -> list[str]:
-    """Those of the metrics that at least one row has."""
+    """The metrics that at least one row has."""
     return [name for name in names if any(row.values(name) for row in section.rows)]
 
 
 def columns(section: Section) -> list[str]:
     """What the before/after table shows: sizes, speeds, memories, then the headline score and the other scores.
 
-    A pretraining's own loss is no column: losses of different objectives are not comparable.
+    A pretraining's own loss is not a column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
         shown = (name for name in SHOWN.pretraining if name not in PER_BYTE.values() or not section.has_one_vocabulary)
@@ -206,12 +206,12 @@ def value_and_change(section: Section, row: Row, name: str) -> Cell:
 
 
 def is_judged(metric: Metric) -> bool:
-    """Whether changes of it are shown beside its values."""
+    """Whether its changes are shown with its values."""
     return metric.direction is not Direction.NEITHER and metric.compared is not Compared.OWN_CLOCK
 
 
 def before_after(section: Section) -> list[Table]:
-    """One row an arm, one column a metric, and below them the value that is reached without reading the text."""
+    """One row per arm, one column per metric, and below them the value that is reached without reading the text."""
     names = columns(section)
     rows: list[list[Cell | str | int]] = [
         [escape(row.label), replicates(row), *(value_and_change(section, row, name) for name in names)] for row in section.rows
@@ -230,7 +230,7 @@ def replicates(row: Row) -> Cell:
 
 
 def replicates_text(*rows: Row) -> str:
-    """`5 seeds`, `2 to 3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these; of rows of one kind."""
+    """`5 seeds`, `2 to 3 pretrainings × 5 seeds`, or `3 pretrainings` if the runs are these; for rows of one kind."""
     counts = [Counter(run.replicate.pretrain_seed for run in row.runs) for row in rows]
     pretrainings = _counted_noun(_from_to([len(of_row) for of_row in counts]), "pretraining")
     if all(run.is_pretraining for row in rows for run in row.runs):
