@@ -50,7 +50,7 @@ def _without(label: str, shared: set[str]) -> str:
 
 
 def _short_number(found: re.Match[str]) -> str:
-    """`12 M` of 12000000, `2e-5` of 0.00002; a number of many digits as it is."""
+    """`12 M` of 12000000, `2e-5` of 0.00002; one of many digits stays unchanged."""
     number = float(found[0])
     factor, letter = prefix(number) if number >= LARGE else (1.0, "")
     places = f"{number:.0e}" if 0 < number < SMALL else f"{number / factor:g}"
