@@ -1,4 +1,5 @@
-"""What the finished runs of a sweep say so far, judged as in its report: before timing, and at every look (`sweep.until`).
+"""Verdicts on the finished runs of a sweep, judged as in its report: before timing, and at every interim analysis
+(`sweep.until`).
 
 python -m reports.after_look, with a JSON object on stdin: the `study`, the `folders` of its runs and its `output`, and
 `baselines`, of which the first that there is counts. With `headline`, a metric or null, prints, as JSON, a text of every arm

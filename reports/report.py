@@ -29,7 +29,9 @@ def default_out(study: str, output: str = "multirun") -> Path:
 
 
 def audit_of(options: Compared, runs: StudyRuns) -> bytes | None:
-    """The audit that the options name, else the last one beside the runs; None without one. InputError for a missing one."""
+    """The audit that the options name, else the last one in the folder of runs; None without one. InputError for a missing
+    one.
+    """
     if options.audit is None and isinstance(runs.reader.output, Packed):
         return runs.reader.output.audit
     path = options.audit or paths.audit_file(str(runs.reader.output or options.output))

@@ -73,7 +73,7 @@ def synonyms() -> dict[str, Any]:
 
 
 def meant(word: str, commands: Iterable[str]) -> list[str]:
-    """What a word that is no command stands for, by its meaning or nearly by its spelling; empty where nothing is near."""
+    """Commands that an unknown word may mean, by synonym or similar spelling; empty without a match."""
     words = {alias: command for command, aliases in synonyms()["commands"].items() for alias in aliases.split()}
     words |= {name.split()[-1]: f"harness {name}" for name in commands}
     near = [word.lower()] if word.lower() in words else difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.8)

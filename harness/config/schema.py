@@ -432,7 +432,7 @@ class ModelConfig(EncoderConfig):
 
 @dataclass
 class OptimiserConfig:
-    """The optimizer and its schedule; read in `harness/training/optimiser.py` and `loop.py` beside it."""
+    """The optimizer and its schedule; read in `harness/training/optimiser.py` and `loop.py`."""
 
     batch_size: int = option(32, at_least=1)  # Examples per optimiser step.
     accumulation: int = option(1, at_least=1)  # Number of micro-batches per optimiser step (gradient accumulation).
@@ -521,7 +521,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
 
 @dataclass
 class FinetuneConfig(AdaptationConfig, OptimiserConfig):
-    """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py`, `loop.py` beside it."""
+    """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py` and `loop.py`."""
 
     enabled: bool = option(True, ALWAYS)  # Fine-tune the model; false only measures it.
     learning_rate: float | None = option(  # type: ignore[assignment]
@@ -574,14 +574,14 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
         return math.ceil(examples / self.batch_size)
 
     def planned_steps(self, examples: int) -> int:
-        """Optimiser steps of the epochs, at least one; how many a budget in seconds has, nobody knows."""
+        """Optimiser steps of the epochs, at least one; unknown for a budget in seconds."""
         steps = max(1, round(self.epochs * self.steps_per_epoch(examples)))
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
 
 @dataclass
 class MeasureConfig:
-    """What is measured beside training, and how often; read in `harness/measure/`."""
+    """What is measured besides training, and how often; read in `harness/measure/`."""
 
     enabled: bool = True  # Measure size, speed and memory; false only trains.
     length: int | None = option(
@@ -665,6 +665,7 @@ class TrackingConfig:
     wandb: bool = False  # Log runs to Weights & Biases, in `output`/wandb; needs the extra [wandb].
     plugins: list[str] = field(default_factory=list)  # Names of trackers from other packages. Example: [my_tracker].
     uri: str | None = None  # Address of the MLflow store. Null: SQLite in `output`. Example: http://127.0.0.1:5000.
+    system_metrics: bool = False  # Log CPU, memory, disk, network and GPU use to MLflow, every 10 s.
 
 
 @dataclass
@@ -674,7 +675,7 @@ class RunConfig:
     study: str = option("default", role=Role.name)  # Name of the study: its folder in `output` and its MLflow experiment.
     hypothesis: str = option(
         "", role=Role.name
-    )  # Expected result, recorded before the first run and shown in the report. Example: ALBERT keeps the score.
+    )  # Expected result, recorded before the first run; the report says whether it held. Example: albert score > -2 (points).
     arm: str = option(
         "", role=Role.name
     )  # Label of the arm. Empty: derived from model, enhancements and objective. Example: wide.
@@ -788,7 +789,7 @@ def _stated(kind: type, prefix: str, role: Role | None, read: tuple[When, ...]) 
 
 
 def keys_of(*roles: Role) -> tuple[str, ...]:
-    """Keys, and groups that end in a dot, whose role is one of these; keys of a section are not named beside it."""
+    """Keys, and groups that end in a dot, whose role is one of these; keys of a named section are left out."""
     keys = [key for key, stated in stated_keys().items() if stated.is_own and stated.role in roles]
     return tuple(name for key in keys for name in (key, f"{key}."))
 
@@ -847,7 +848,7 @@ def without(overrides: Iterable[str], keys: Iterable[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def members(keys: tuple[str, ...], groups: tuple[str, ...]) -> frozenset[str]:
-    """Those of the keys that are within the groups; a study's runs all have the same keys, so that few are computed."""
+    """The keys within these groups; a study's runs all have the same keys, so that few are computed."""
     return frozenset(key for key in keys if within(key, groups))
 
 

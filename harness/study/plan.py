@@ -134,7 +134,7 @@ def stages(composed: list[RunConfig]) -> list[list[RunConfig]]:
 
 
 def _stage(run: RunConfig, task: str | None) -> tuple[str, ...]:
-    """The same for runs of one arm on this task, trials of a search too."""
+    """Equal for runs of one arm on this task, including trials of a search."""
     return (run.arm, run.scale_name, repr(run.settings_without("finetune")), str(task))
 
 

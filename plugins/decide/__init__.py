@@ -1,4 +1,6 @@
-"""Questions beside a report: what differs between two runs, which arms pass a gate or satisfy limits, what a study can tell."""
+"""Questions besides a report: what differs between two runs, which arms pass a gate or satisfy limits, what a study can
+tell.
+"""
 
 from harness.commands import Command
 

@@ -92,7 +92,7 @@ def _paired(section: Section, before: Row) -> list[str]:
 
 
 def _trained_otherwise(section: Section, before: Row) -> list[str]:
-    """Settings of training in which arms differ from the baseline beside what their label names."""
+    """Settings of training in which arms differ from the baseline, except those in their label."""
     ours, differing = _of_training(before.first), []
     for row in section.rows:
         theirs = _of_training(row.first)
