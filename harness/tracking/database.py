@@ -136,13 +136,13 @@ def fault(path: Path, whole: bool = True) -> str | None:
             if not whole:
                 return None
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            return None if verdict == "ok" else f"is torn: {verdict.splitlines()[-1]}"
+            return None if verdict == "ok" else f"is corrupt: {verdict.splitlines()[-1]}"
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             return None
         raise BrokenStoreError(f"{path} cannot be read: {error}") from error
     except sqlite3.DatabaseError as error:
-        return f"is torn: {error}"
+        return f"is corrupt: {error}"
 
 
 @contextlib.contextmanager
