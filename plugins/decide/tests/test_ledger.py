@@ -155,7 +155,7 @@ def test_the_baseline_moves_when_the_user_says_so(two, log, capsys):
     assert (code, "baseline 'new/good' has no run in common with that of the ledger, 'new/base'" in text) == (2, True)
     assert len(lines()) == 1
     code, text = gate(capsys, *LEDGER, "--baseline", "good", "--arm", "base", "--move-baseline", limits=limits)
-    assert (code, "look 2, level 0.0038" in text) == (1, True)
+    assert (code, "analysis 2, level 0.0038" in text) == (1, True)
     assert lines()[-1]["baseline"]["name"] == "new/good"
     assert gate(capsys, *LEDGER, limits=())[1].endswith("frontier, by measured means: the baseline alone\n")
 
