@@ -86,7 +86,9 @@ def refuse_foreign(path: Path) -> None:
     if not os.path.lexists(path) or path.is_dir():
         return
     if not path.is_file():
-        raise InputError(f"{path} is no file: expected a tracking store of MLflow, or the name of a file that does not exist")
+        raise InputError(
+            f"{path} is not a file: expected a tracking store of MLflow, or the name of a file that does not exist"
+        )
     if reason := fault(path, whole=False):
         _refuse_unless_ours(path, reason)
 
@@ -94,7 +96,7 @@ def refuse_foreign(path: Path) -> None:
 def _refuse_unless_ours(path: Path, reason: str) -> None:
     if path.is_symlink() or path.name != DEFAULT or not paths.is_ours(path.parent):
         raise InputError(
-            f"{path} {reason}; it was not made by the harness, and is left as it is: "
+            f"{path} {reason}; it was not made by the harness, and stays unchanged: "
             "expected a tracking store of MLflow, or the name of a file that does not exist"
         )
 

@@ -153,8 +153,8 @@ FOREIGN = {
     "a database of another program": ("places.sqlite", sqlite_of_another, "is not a complete tracking store"),
     "that in the place of the store": ("mlflow.db", sqlite_of_another, "is not a complete tracking store"),
     "a torn database": ("places.sqlite", torn_of_another, "; it was not made by the harness"),
-    "a link to nothing": ("link", lambda path: path.symlink_to("nowhere"), "is no file"),
-    "a device": ("null", lambda path: path.symlink_to("/dev/null"), "is no file"),
+    "a link to nothing": ("link", lambda path: path.symlink_to("nowhere"), "is not a file"),
+    "a device": ("null", lambda path: path.symlink_to("/dev/null"), "is not a file"),
 }
 
 
