@@ -13,12 +13,12 @@ REPORT = "#/experiments/1/runs/abc/artifacts/report/report.html?workflowType=mac
 
 def test_first_line_of_a_study_links_its_report():
     """The page shows that line without unfolding the rest."""
-    opening = Section("", ["**Score against base**: albert is\nthe same.", "albert against **base**"])
+    opening = Section("", ["**Score**: albert\nmatches base.", "albert against **base**"])
     report = Document("Report: s", [opening])
     link = pages.files_page("1", "abc", "/report/report.html")
     assert link == REPORT
     first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", link, report).split("\n")
-    assert first == f"**s**: [The whole report]({REPORT}). **Score against base**: albert is the same."
+    assert first == f"**s**: [The whole report]({REPORT}). **Score**: albert matches base."
     assert "2 runs: 2 arms (base, albert), 1 task (bag), 1 seed." in rest
     assert "[The whole report]" not in "\n".join(rest)
     assert "Command: `harness -m model=base,albert`" in rest
@@ -27,7 +27,7 @@ def test_first_line_of_a_study_links_its_report():
 def test_the_page_of_a_study_has_no_picture_that_it_does_not_show_and_no_detail():
     opening = ["It is.", Picture("a.svg", "Loss; mean"), "*Note.*", Section("Arms", []), Section("Tests", ["x"], detail=True)]
     report = Document("Report: s", [Section("", opening)])
-    assert pages.of_study("s", PLAN, "", REPORT, report).endswith("1 seed.\n\n*Note.*\n\n### Arms")
+    assert pages.of_study("s", PLAN, "", REPORT, report).endswith("1 seed.\n\n*Note.*\n\n## Arms")
 
 
 def test_the_page_of_a_small_study_ends_where_its_report_folds():
