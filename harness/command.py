@@ -125,7 +125,7 @@ ASCII = {"▲": "^", "▼": "v", "↑": "^", "↓": "v", "≈": "=", "±": "+-",
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
-    """A handler of `codecs`: what cannot be encoded, as far as ASCII has it, and where to go on."""
+    """A handler of `codecs`: what cannot be encoded, as far as ASCII has it, and the place after it."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     signs = error.object[error.start : error.end]
