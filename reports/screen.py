@@ -127,8 +127,8 @@ def _column(over: Overall, labels: list[str], name: str) -> list[Cell]:
             continue
         _, own, digits = formats.scaling(metric.unit, known.mean)
         digits = digits if own == unit else formats.decimals(known.mean / factor)
-        exact = metric.deterministic or known.minimum == known.maximum or known.sd is None
-        text = formats.plain(known.mean / factor, digits) + ("" if exact else f" ± {formats.plain(known.sd / factor, digits)}")
+        sd = None if metric.deterministic or known.minimum == known.maximum else known.sd
+        text = formats.plain(known.mean / factor, digits) + ("" if sd is None else f" ± {formats.plain(sd / factor, digits)}")
         sign = cell.text[-2:] if cell.text.endswith(tuple(overview.NOTES)) else ""
         best = metric.direction in ARROWS and min(merits.values()) < max(merits.values()) == merits[label]
         cells.append(Cell(text + sign, cell.value, cell.unit, cell.change, cell.verdict, best))
