@@ -1,4 +1,4 @@
-"""Which arms were tuned, on what, and what more trials would have brought (arXiv:1909.03004, section 3)."""
+"""Which arms were tuned, on what, and the gain expected of more trials (arXiv:1909.03004, section 3)."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ from harness.reports.writing.formats import Chapter, code, escape
 def expected_best(scores: Sequence[float], trials: int) -> float:
     """Expectation of the highest of `trials` independent draws from the empirical distribution of the scores, exactly.
 
-    ValueError without a score, or for more trials than there are scores: the distribution says nothing of them.
+    ValueError without a score, or for more trials than there are scores, which the distribution does not cover.
     """
     count = len(scores)
     if not 1 <= trials <= count:
@@ -35,13 +35,13 @@ def expected_best(scores: Sequence[float], trials: int) -> float:
 SHOWN = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of trials with a column, and the last one."""
 INTRO = """\
-Settings of a tuned arm are those of its best trial, scored on rows of the training data that the trials were not trained on.
-The runs of this report are trained on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as
-{baseline}. The expected best score on those rows after n trials is exact for independent draws from the scores
-of the trials (arXiv:1909.03004): where it still rises, more trials would help, and arms are to be compared at equal n."""
-DEPENDENT = "A dash: the trials followed earlier scores, or some ended early, so that they are no independent draws."
-WHOLE = "In brackets: trials that had the whole budget. The others ended early, so that equal trials are no equal cost."
-FAILED = "‡ Trials that diverged or failed count with the lowest score of the others."
+A tuned arm uses the settings of its best trial, scored on held-out training rows. The runs of this report train on all rows,
+with the seeds of the study. Compare tuned arms with a tuned baseline, such as {baseline}. The expected best score on the tuning
+rows after n trials is exact for independent draws (arXiv:1909.03004): while it rises, more trials would help; compare arms at
+equal n."""
+DEPENDENT = "– the trials depend on earlier scores, or some stopped early, so they are not independent draws."
+WHOLE = "In brackets: trials with the full budget. The others stopped early, so equal trials do not mean equal cost."
+FAILED = "‡ Trials that diverged or failed count as the lowest score of the others."
 CAPTION = "Expected best score on the tuning rows against the number of trials"
 
 
@@ -107,7 +107,7 @@ def table(comparison: Comparison, searches: list[Tuning]) -> Table:
     rows = []
     for task, label in itertools.product(dict.fromkeys(search.task for search in searches), comparison.labels):
         search = by_place.get((task, label))
-        cells: list[Cell | str] = ["as given", *[DASH] * (1 + len(columns))]
+        cells: list[Cell | str] = ["not tuned", *[DASH] * (1 + len(columns))]
         if search:
             count = len(search.scores)
             settings = ", ".join(f"{key.rpartition('.')[2]}={value:.3g}" for key, value in search.settings.items())

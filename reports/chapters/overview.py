@@ -39,7 +39,7 @@ CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 """Clock in a title -> what a head says of it; of no word is the wall clock that all launches have."""
 WARNED, BELOW = "†", "‡"
 NOTES = {
-    WARNED: "† A training has a warning, which the report names.",
+    WARNED: "† Training warning, quoted in the report.",
     BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }
 """Sign at a value -> what it says below the table."""

@@ -71,23 +71,23 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
 def lacking(change: Change, evidence: Evidence, unit: str) -> str:
     """Why a change is inconclusive: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
     replicates = change.pairs_are
-    more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if as measured`
+    more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 would settle this effect size`
     if change.needed:
         number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
         more = f"needs {number} {replicates}"
         if change.minutes is not None and change.needed <= MOST_PAIRS:
             more += f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more"
     if change.needed_as_measured and not (change.needed and change.needed <= change.needed_as_measured):
-        as_measured = f"; {change.needed_as_measured:,} {'' if more else f'{replicates} '}would do if it is as measured"
+        as_measured = f"; {change.needed_as_measured:,} {'' if more else f'{replicates} '}would settle this effect size"
     if not evidence.has_enough:
         return (more or f"needs {evidence.fewest} {replicates} or more") + as_measured
     if evidence.tells is Tells.NO_EQUALITY:
-        return f"both solve the task{as_measured}"
+        return f"both at ceiling{as_measured}"
     if evidence.is_below_floor:
         floor = amount(evidence, evidence.floor or 0.0, unit)
         return (f"noise floor {floor}" if evidence.ratio else f"one item is {floor}") + as_measured
     if change.is_below_items:
-        return f"the items leave ± {amount(evidence, evidence.items_reach(change.factor), unit)}{as_measured}"
+        return f"sampling error ± {amount(evidence, evidence.items_reach(change.factor), unit)}{as_measured}"
     return (more + as_measured).removeprefix("; ")
 
 

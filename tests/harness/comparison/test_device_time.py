@@ -101,7 +101,7 @@ def test_minutes_are_those_of_the_session_that_timed_both(timed):
 def test_clocks_that_disagree_are_named(study, wall, device, said):
     """Half as slow again by the wall clock and the same by the device: it waits."""
     text = "\n".join(parts(findings.cautions(study(wall, device, STEADY))))
-    assert ("**The two clocks disagree on albert**" in text) is said
+    assert ("**Wall-clock and device time disagree for albert**" in text) is said
     if said:
         assert "+50.0 [" in text.partition("its latency is ")[2].partition(" by the wall clock")[0]
 
