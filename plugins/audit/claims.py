@@ -1,11 +1,13 @@
 """Claims as YAML files have them: conf/claims/, those that variants carry (conf/model/claims/NAME.yaml is that of
-conf/model/NAME.yaml), the same of the user's own folder, and files by their path.
+conf/model/NAME.yaml), the same of the user's own folder, and files by their path. A CSV file in conf/claims/tables/
+is a table of a paper.
 
 A reading is a dataclass of its kind, whose fields are the keys in the file. `of` and `against` are choices and keys as on the
 command line: `model=albert scale=base model.hidden_size=1024`. A wrong file is an InputError that names the file, the key and
 what was expected.
 """
 
+import csv
 import math
 from enum import Enum
 from pathlib import Path
@@ -19,7 +21,8 @@ from yaml import YAMLError
 from harness.config import own_files
 from harness.errors import InputError, unknown
 from harness.models.ranges import Range
-from harness.paths import CLAIMS, conf_directory
+from harness.paths import CLAIMS, LARGEST_RECORD, conf_directory
+from harness.paths import read as content_of
 
 TOLERATED = 0.01
 """Share by which assumptions of a claim may differ, as rounded as sources state them."""
@@ -219,6 +222,21 @@ class NotTestable(Reading, kw_only=True):
     reason: str
 
 
+class TableScore(Reading, kw_only=True, rename={"claimed": "score"}):
+    """A row of the CSV file of a published table: a score in points, against finished runs of the same weights and protocol."""
+
+    measure: str = "table_score"
+    model: str  # name on the hub
+    task: str
+    metric: str  # of the task, without `eval/`; of `accuracy+f1` the mean
+    claimed: Annotated[float, Meta(ge=-100, le=100)]
+    split: str  # whose rows are scored
+    seeds: Count
+    protocol: str  # of conf/protocol/; empty: none is that of the paper
+    paper: str
+    table: str
+
+
 KINDS: dict[str, type[Reading]] = {
     "parameters": Parameters,
     "flops": Flops,
@@ -262,7 +280,7 @@ class Claim(msgspec.Struct, frozen=True):
     text: str
     conditions: str
     note: str
-    readings: dict[str, Reading]  # one of which decides
+    readings: dict[str, Reading]  # one of which decides; of a table, all scores of a model
     file: Path
 
 
@@ -270,8 +288,8 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
     """Claims by name of a file, of a claim, or by path; all of both folders without names. InputError for an unknown one."""
     folders = [conf_directory(), *([Path(config_dir)] if config_dir else [])]
     places = [folder / below / CLAIMS for folder in folders for below in ("", "model")]
-    paths = [path for place in places for path in sorted(place.glob("*.yaml"))]
-    is_path = {name: name.endswith((".yaml", ".yml")) for name in names}
+    paths = [path for place in places for kind in ("*.yaml", "tables/*.csv") for path in sorted(place.glob(kind))]
+    is_path = {name: name.endswith((".yaml", ".yml", ".csv")) for name in names}
     candidates = [] if names and all(is_path.values()) else [claim for path in paths for claim in read(path)]
     if not names:
         return candidates
@@ -291,6 +309,8 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
 
 def read(path: Path) -> list[Claim]:
     """The claims of one file."""
+    if path.suffix == ".csv":
+        return read_table(path)
     try:
         values: Any = OmegaConf.to_container(own_files.load(path))
     except InputError:
@@ -305,6 +325,25 @@ def read(path: Path) -> list[Claim]:
     if not file.claims:
         raise InputError(f"{path}: claims: expected at least one claim, NAME: {{claim: ..., readings: ...}}")
     return [_claim(path, file.source, name, value, own) for name, value in file.claims.items()]
+
+
+def read_table(path: Path) -> list[Claim]:
+    """One claim for each model of a published table, with a reading for each of its scores."""
+    try:
+        lines = [*csv.DictReader(content_of(path, LARGEST_RECORD).decode("utf-8-sig").splitlines(), strict=True)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: expected a CSV file of published scores ({error})") from error
+    if not lines:
+        raise InputError(
+            f"{path}: expected a row for each score, below model,task,metric,score,split,seeds,protocol,paper,table"
+        )
+    claims: dict[str, Claim] = {}
+    for number, line in enumerate(lines, 1):
+        row = _typed(path, f"row {number}", TableScore, line, strict=False)
+        source, name = f"{row.paper}, {row.table}", f"{path.stem}-{row.model}"
+        text = f"{row.model} on the {row.split} rows, protocol {row.protocol or 'unknown'} ({source})"
+        claims.setdefault(text, Claim(name, source, text, "", "", {}, path)).readings[f"{row.task} {row.metric}"] = row
+    return [*claims.values()]
 
 
 def _claim(path: Path, source: str, name: str, value: dict[str, Any], own: dict[str, str]) -> Claim:
@@ -371,16 +410,16 @@ def _is_number(value: Any) -> bool:
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
 
-def _typed(path: Path, key: str, shape: type[Shape], values: dict[str, Any]) -> Shape:
+def _typed(path: Path, key: str, shape: type[Shape], values: dict[str, Any], strict: bool = True) -> Shape:
     """The values as this class; every error names file and key."""
-    names = shape.__struct_fields__
+    names = shape.__struct_encode_fields__
     for name in values:
         if name not in names:
             of_reading = shape is ClaimEntry and any(name in kind.__struct_fields__ for kind in KINDS.values())
             near = [f"{key}.readings.NAME.{name}"] if of_reading else None
             raise InputError(f"{path}: {unknown('key', name, names, key, near)}")
     try:
-        return msgspec.convert(values, shape)
+        return msgspec.convert(values, shape, strict=strict)
     except msgspec.ValidationError as error:
         text = str(error).replace("$", key)
         if "enum" in text:

@@ -1,4 +1,4 @@
-"""`python -m harness audit [claims=NAME] [where=verdict=refuted] [--measure | --glue]`: claims against what is measured here.
+"""`python -m harness audit [claims=NAME] [where=verdict=refuted] [--measure]`: claims against what is measured here.
 
 Counts parameters, FLOPs and bytes at the dimensions of each claim, compares scores of finished runs, and with --measure times
 what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
@@ -20,11 +20,11 @@ from harness.config.schema import HardwareConfig
 from harness.errors import InputError, unknown
 from harness.hardware import facts
 from harness.paths import audit_file, conf_directory
-from harness.plugins.audit import glue, record, verdicts
-from harness.plugins.audit.claims import Claim, Reading, Relation, read_all
+from harness.plugins.audit import record, tables, verdicts
+from harness.plugins.audit.claims import Claim, Reading, Relation, TableScore, read_all
 from harness.plugins.audit.measures import Instruments, Shapes, measure
 from harness.plugins.audit.options import Audit
-from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Settled, Verdict, conditions, shown
+from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Verdict, conditions, shown
 from harness.terminal import counted, live_line, wrapped
 from harness.tracking.run_log import now_ms
 from harness.tracking.trackers import complaint
@@ -46,9 +46,6 @@ COMMANDS = "Commands that would settle what is undecided:"
 def main(options: Audit) -> int:
     """0; InputError for a claim that cannot be read or measured."""
     finished_runs = functools.cache(functools.partial(_finished_runs, options.uri, options.output))
-    if options.glue:
-        print(glue.compared(finished_runs()))
-        return 0
     claims = read_all(list(options.claims), options.config_dir)
     wanted = [condition.partition("=")[::2] for condition in options.where]
     possible = {
@@ -106,15 +103,18 @@ def measured(claim: Claim, tools: Instruments) -> list[Measured]:
 
 def settle(claim: Claim, of_readings: list[Measured]) -> record.Claim:
     """The claim with its verdict, after Holm's correction over the points of each reading."""
-    readings, decided = [], Settled(Verdict.UNDECIDED)
+    readings, deciding = [], []
+    pairs = zip(claim.readings.values(), of_readings, strict=True)
+    not_run = [reading for reading, each in pairs if isinstance(reading, TableScore) and not each.points]
     for (name, reading), raw in zip(claim.readings.items(), of_readings, strict=True):
         each = verdicts.corrected(reading, raw)
         settled = verdicts.of_reading(reading, each)
         if not reading.beside:
-            decided = settled
+            deciding.append(settled)
         tests = sum(point.is_test for point in each.points)
         values = ", ".join(point_text(point, each.points, each.unit) for point in each.points) or "-"
         is_open = settled.verdict is Verdict.UNDECIDED and not reading.beside
+        command = tables.command(not_run) if reading in not_run else each.command if is_open else ""
         readings.append(
             record.Reading(
                 name=name,
@@ -126,11 +126,12 @@ def settle(claim: Claim, of_readings: list[Measured]) -> record.Claim:
                 verdict=str(settled),
                 note=each.note,
                 family=f"{tests} tests in one family" if tests > 1 else "",
-                command=each.command if is_open else "",
+                command=command,
                 unit=each.unit,
                 points=[recorded(point) for point in each.points],
             )
         )
+    decided = verdicts.of_claim(deciding)
     note = claim.note if decided.verdict in SETTLED else ""
     return record.Claim(
         name=claim.name,
@@ -176,7 +177,13 @@ def text(claims: list[record.Claim]) -> str:
         head = f"{claim.claim} · {claim.reason}" if claim.reason else claim.claim
         parts.append(wrapped(head, VERDICTS, claim.verdict))
         several = len(claim.readings) > 1
+        not_run = [
+            f"{reading.name} {reading.claimed}" for reading in claim.readings if reading.verdict == Verdict.NOT_RUN.value
+        ]
+        parts += [wrapped(f"not run: {', '.join(not_run)}", VERDICTS + STEP)] if not_run else []
         for reading in claim.readings:
+            if reading.verdict == Verdict.NOT_RUN.value:
+                continue
             values = filter(None, (reading.measured, reading.family, f"claimed {reading.claimed}"))
             line = "; ".join(value for value in values if value not in ("-", "claimed -"))
             line = f"{reading.name}: {line}" if several else line

@@ -36,7 +36,7 @@ from harness.models.objectives.base import Objective
 from harness.models.objectives.config import ObjectiveName
 from harness.models.reach import attentions, of_layer
 from harness.models.stack import Stack
-from harness.plugins.audit import claims, scores
+from harness.plugins.audit import claims, scores, tables
 from harness.plugins.audit.claims import ModelPart, Reading, Speed
 from harness.plugins.audit.verdicts import Measured, Point
 from harness.plugins.shared import pretraining_heads
@@ -55,6 +55,13 @@ class Shapes:
         task = [] if any(word.startswith("task=") for word in words) else ["task=bag"]
         compose.of_file(words, "a claim")
         return compose.outside_of_a_command([*words, *task], self.config_dir)
+
+    @cached_method
+    def protocol(self, name: str, task: str) -> dict[str, str]:
+        """What a protocol sets for the task, as on the command line; InputError for an unknown one."""
+        source = compose.Source.of({"--config-dir": self.config_dir} if self.config_dir else {})
+        with source.opened():
+            return dict(word.partition("=")[::2] for word in source.protocol(name).overrides(name, task))
 
     def parameters(self, choices: str, part: str) -> int:
         """Parameters of one part; InputError for an unknown one."""
@@ -325,6 +332,12 @@ def _(reading: claims.Speed, tools: Instruments) -> Measured:
     if not tools.timed:
         return Measured(missing="a timing (--measure)", unit="share", options="--measure")
     return timed(reading, *map(tools.shapes.config, (reading.of, reading.against)))
+
+
+@measure.register
+def _(reading: claims.TableScore, tools: Instruments) -> Measured:
+    settings = tools.shapes.protocol(reading.protocol, reading.task) if reading.protocol else {}
+    return tables.compare(reading, tools.finished_runs(), settings)
 
 
 @measure.register

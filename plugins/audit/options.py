@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.errors import InputError, unknown
+from harness.errors import unknown
 from harness.grammar import key
 from harness.plugins.shared.options import Store
 
@@ -22,13 +22,10 @@ class Audit(Store):
     vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
     where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
     measure: bool = key(False, "times what is claimed of speed: minutes")
-    glue: bool = key(False, "in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
     config_dir: str | None = key(None, kind="hydra")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.glue and (self.claims or self.where or self.measure):
-            raise InputError("--glue shows no claims: leave claims=, where= and --measure out, or --glue")
         for condition in self.where:
             if condition.partition("=")[0] not in AUDIT_FILTERS:
                 raise unknown("key", condition.partition("=")[0], AUDIT_FILTERS, "where")

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from harness.comparison.paired import CONFIDENCE, Difference, holm, smallest_p
-from harness.plugins.audit.claims import Reading, Relation
+from harness.plugins.audit.claims import Reading, Relation, TableScore
 
 Where = Mapping[str, Any]
 """Condition -> its value, such as {"length": 128}."""
@@ -83,8 +83,12 @@ class Verdict(Enum):
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
     HOLDS_WHERE = "holds only where"
+    NOT_REPRODUCED = "not reproduced"
+    REPRODUCED = "reproduced"
     UNDECIDED = "undecided"
     NOT_TESTABLE = "not testable here"
+    NOT_COMPARABLE = "not comparable"
+    NOT_RUN = "not run"
 
 
 SETTLED = (Verdict.CONFIRMED, Verdict.REFUTED, Verdict.HOLDS_WHERE)
@@ -105,15 +109,35 @@ class Settled:
         return f"{self.verdict.value} ({self.text})"
 
 
+def of_claim(settled: list[Settled]) -> Settled:
+    """That of the reading that decides, or of all scores of a table: the first one of `Verdict`, and how many have which."""
+    if len(settled) == 1:
+        return settled[0]
+    counts = [(verdict, sum(each.verdict is verdict for each in settled)) for verdict in Verdict]
+    of_table = [(verdict, count) for verdict, count in counts if count]
+    return Settled(of_table[0][0], ", ".join(f"{count} {verdict.value}" for verdict, count in of_table))
+
+
 def of_reading(reading: Reading, measured: Measured) -> Settled:
     """Confirmed or refuted where all points say so; undecided where some that the claim speaks of are missing.
 
     ValueError where claimed values and points are not of one number.
     """
+    if isinstance(reading, TableScore):
+        return _of_table(reading, measured)
     settled = _of_points(reading, measured)
     if measured.incomplete and settled.verdict in SETTLED:
         return Settled(Verdict.UNDECIDED, f"{settled}; not measured: {measured.incomplete}")
     return settled
+
+
+def _of_table(reading: TableScore, measured: Measured) -> Settled:
+    if not measured.points or measured.missing:
+        return Settled(Verdict.NOT_COMPARABLE if measured.points else Verdict.NOT_RUN, measured.missing)
+    low, high = measured.points[0].interval
+    if math.isinf(high):
+        return Settled(Verdict.UNDECIDED, "only 1 seed, which has no spread")
+    return Settled(Verdict.REPRODUCED if low <= reading.claimed <= high else Verdict.NOT_REPRODUCED)
 
 
 def _of_points(reading: Reading, measured: Measured) -> Settled:

@@ -184,7 +184,7 @@ def test_wrong_input_is_one_line(audit, tmp_path, arguments, expected):
 def test_a_value_that_no_row_can_have_is_refused_before_anything_is_measured(audit, monkeypatch):
     monkeypatch.setattr(command, "measured", lambda *_: pytest.fail("it was measured"))
     for condition, message in {
-        "verdict=maybe": "unknown verdict 'maybe'; choices for `where`: confirmed, holds only where, not testable",
+        "verdict=maybe": "unknown verdict 'maybe'; choices for `where`: confirmed, holds only where, not comparable, ",
         "measure=flopps": "did you mean 'flops'?",
         "source=made_upp": "unknown source 'made_upp'; did you mean 'made_up'?",
     }.items():

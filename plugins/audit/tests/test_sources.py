@@ -10,7 +10,7 @@ COMMANDS = {
     "one layer in place of twelve": ("audit claims=sharing-92", "-91.7 %"),
     "specifications of BERT-base": ("audit claims=bert-base-dimensions", "12 (key layers)", "3,072", "confirmed"),
     "four days on 16 accelerators": ("audit claims=bert-base-4-days", "confirmed", "42.6e9 tokens"),
-    "GLUE before BERT and after": ("audit --glue", "93.5", "before GPT", "arXiv:1810.04805"),
+    "GLUE before BERT and after": ("audit claims=bert", "93.5", "before GPT", "arXiv:1810.04805"),
     "sizes of the relatives": ("audit claims=albert-12m,roberta-125m,distilbert-66m,electra-small-14m", "4 confirmed"),
     "tanh form of GELU": ("audit claims=gelu-tanh-approximation", "confirmed"),
 }

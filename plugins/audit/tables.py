@@ -1,0 +1,75 @@
+"""Scores of published tables against finished runs of the same weights under the same protocol."""
+
+import math
+from collections.abc import Mapping
+from pathlib import PurePath
+from statistics import fmean, median, stdev
+
+from harness import tags
+from harness.comparison.paired import t_quantile
+from harness.comparison.runs import Run
+from harness.config.protocols import OF_TASKS
+from harness.paths import OF_TRIALS
+from harness.plugins.audit.claims import TableScore
+from harness.plugins.audit.scores import plain
+from harness.plugins.audit.verdicts import Measured, Point
+
+STATISTICS = {"mean": fmean, "median": median, "best": max}
+
+UNCHANGED = {
+    "data.train_examples": "null",
+    "data.validation_examples": "null",
+    "finetune.teacher": "null",
+    "model.random_weights": "false",
+    "pretrain.objective": "none",
+}
+"""What a run of published weights under a protocol has, unless the protocol states it."""
+
+ROUNDED = 0.05
+"""Points by which a published score may be off, as it has one decimal."""
+
+
+def compare(row: TableScore, runs: list[Run], protocol: Mapping[str, str]) -> Measured:
+    """The same number of runs here, in points, with the 95 % interval of what other seeds give; why it is not comparable.
+
+    `protocol` has the settings that the protocol states for the task. The interval is that of the difference between two
+    means, of our seeds and of the published ones. A median, or a best score, varies less than a single run, whose variance
+    takes the place of theirs.
+    """
+    metrics = [f"eval/{name}" for name in row.metric.split("+")]
+    found = [
+        run
+        for run in runs
+        if PurePath(run.params.get("model.init_from", "").partition("@")[0]).name == PurePath(row.model).name
+        and (run.params.get("protocol_name"), run.tags[tags.TASK]) == (row.protocol, row.task)
+        and not run.tags[tags.STUDY].endswith(OF_TRIALS)
+        and run.metrics.keys() >= {*metrics}
+    ]
+    if not found:
+        return Measured()
+    found = [run for run in found if not _changed(run, protocol)] or found
+    by_seed = {run.tags[tags.SEED]: 100 * fmean(run.metrics[name] for name in metrics) for run in found}
+    scores, statistic = [*by_seed.values()], found[-1].params["protocol.statistic"]
+    value, half = STATISTICS[statistic](scores), math.inf
+    if len(scores) > 1:
+        share = 1 / len(scores) + 1 / row.seeds if statistic == "mean" else 2
+        half = t_quantile(len(scores) - 1) * stdev(scores) * math.sqrt(share) + ROUNDED
+    changed = ([] if row.split == "validation" else ["data.split=validation"]) + _changed(found[-1], protocol)
+    rows = "on other rows" if any(text.startswith("data.") for text in changed) else "with other settings"
+    missing = f"run {rows}: {', '.join(changed)}" if changed else ""
+    return Measured((Point(value, {"seeds": len(scores)}, value - half, value + half),), missing=missing)
+
+
+def command(rows: list[TableScore]) -> str:
+    """The study of these rows, which are of one model; empty where no protocol is named."""
+    model, protocol = rows[0].model, rows[0].protocol
+    tasks = ",".join(dict.fromkeys(row.task for row in rows))
+    return f"python -m harness -m +protocol={protocol} model.init_from={model} task={tasks}" if protocol else ""
+
+
+def _changed(run: Run, protocol: Mapping[str, str]) -> list[str]:
+    """What differs from the published weights and from the protocol: `data.train_examples=400`."""
+    stated = UNCHANGED | {key: value.strip('"') for key, value in protocol.items() if key.partition(".")[0] in OF_TASKS}
+    layers = [run.metrics.get(f"{of}/params_component_layers") for of in ("published", "model")]
+    changed = [f"{key}={run.params[key]}" for key, value in stated.items() if plain(run.params[key]) != plain(value)]
+    return changed if layers[0] == layers[1] else [*changed, "changed layers"]

@@ -1,0 +1,154 @@
+"""Published tables as claims: a row is reproduced, not reproduced, not comparable or not run."""
+
+import re
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+
+from harness import tags
+from harness.__main__ import main
+from harness.comparison.runs import Run
+from harness.metrics import METRICS
+from harness.paths import CLAIMS, conf_directory
+from harness.plugins.audit.claims import TableScore, read
+from harness.plugins.audit.command import settle, text
+from harness.plugins.audit.measures import Shapes
+from harness.plugins.audit.tables import compare
+from harness.plugins.audit.verdicts import of_reading
+
+TABLES = conf_directory() / CLAIMS / "tables"
+MODEL = "a-lab/an-encoder"
+STATED = {"finetune.epochs": "3", "finetune.adam_betas": "[0.9, 0.98]", "protocol.statistic": '"mean"'}
+PARAMS = {
+    "model.init_from": f"{MODEL}@main",
+    "model.random_weights": "False",
+    "protocol_name": "plain",
+    "protocol.statistic": "mean",
+    "data.train_examples": "None",
+    "data.validation_examples": "None",
+    "pretrain.objective": "none",
+    "finetune.teacher": "None",
+    "finetune.epochs": "3.0",
+    "finetune.adam_betas": "[0.9, 0.98]",
+}
+
+
+def row(score: float, **more) -> TableScore:
+    stated = {"task": "mrpc", "metric": "accuracy+f1", "split": "validation", "seeds": 3, "protocol": "plain"}
+    return TableScore(model=MODEL, claimed=score, paper="a paper", table="table 1", **(stated | more))
+
+
+def finished(accuracy: float, seed: int, study: str = "here", layers: float = 7.0, **params: str) -> Run:
+    metrics = {"eval/accuracy": accuracy, "eval/f1": accuracy + 0.02, "model/params_component_layers": layers}
+    of_run = {tags.TASK: "mrpc", tags.SEED: str(seed), tags.STUDY: study}
+    return Run("", "", 0, of_run, PARAMS | params, metrics | {"published/params_component_layers": 7.0})
+
+
+RUNS = [finished(0.84, 0), finished(0.85, 1), finished(0.86, 2)]
+"""Means of both scores: 85, 86 and 87 points."""
+
+
+def verdict(table_row: TableScore, runs: list[Run]) -> str:
+    return str(of_reading(table_row, compare(table_row, runs, STATED)))
+
+
+def test_a_score_within_the_spread_of_seeds_is_reproduced():
+    """The interval of a difference of two means of three: 86 ± 4.303 · 1 · √(1/3 + 1/3), and half of the last decimal."""
+    (point,) = compare(row(80.0), RUNS, STATED).points
+    assert (point.value, point.where) == (pytest.approx(86), {"seeds": 3})
+    assert point.interval == pytest.approx((86 - 3.563, 86 + 3.563), abs=0.001)
+    assert [verdict(row(score), RUNS) for score in (82.5, 82.4, 89.6)] == ["reproduced", "not reproduced", "not reproduced"]
+
+
+def test_the_statistic_is_that_of_the_protocol():
+    for statistic, value in {"median": 86, "best": 87}.items():
+        runs = [finished(0.84, 0), finished(0.845, 1), finished(0.86, 2)] if statistic == "best" else RUNS
+        runs = [replace(run, params=run.params | {"protocol.statistic": statistic}) for run in runs]
+        assert compare(row(80.0), runs, STATED).points[0].value == pytest.approx(value)
+
+
+def test_the_newest_run_of_a_seed_counts_and_one_seed_has_no_spread():
+    assert verdict(row(86.0), [finished(0.5, 1), RUNS[1]]) == "undecided (only 1 seed, which has no spread)"
+    assert compare(row(86.0), [finished(0.5, 1), *RUNS], STATED).points[0].value == pytest.approx(86)
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"data.train_examples": "400"}, "not comparable (run on other rows: data.train_examples=400)"),
+        ({"finetune.epochs": "5.0"}, "not comparable (run with other settings: finetune.epochs=5.0)"),
+        ({"model.random_weights": "True"}, "not comparable (run with other settings: model.random_weights=True)"),
+        ({"protocol_name": "bert"}, "not run"),
+        ({"model.init_from": "a-lab/another"}, "not run"),
+        ({"study": "here-search"}, "not run"),
+        ({"layers": 3.0}, "not comparable (run with other settings: changed layers)"),
+    ],
+)
+def test_other_runs_are_no_reproduction(params, expected):
+    other = [finished(0.5, seed, **params) for seed in (3, 4)]
+    assert verdict(row(86.0), other) == expected
+    assert verdict(row(86.0), [*other, *RUNS]) == "reproduced"
+
+
+def test_scores_of_test_rows_are_not_those_of_validation():
+    assert verdict(row(86.0, split="test"), RUNS) == "not comparable (run on other rows: data.split=validation)"
+
+
+TABLE = f"""\
+model,task,metric,score,split,seeds,protocol,paper,table
+{MODEL},mrpc,accuracy+f1,85.9,validation,3,plain,a paper,table 1
+{MODEL},rte,accuracy,70,validation,3,plain,a paper,table 1
+{MODEL},cola,matthews,40.5,validation,3,plain,a paper,table 1
+an unpublished one,rte,accuracy,71.5,validation,1,,a paper,table 1
+"""
+
+
+def test_a_table_has_a_claim_for_each_model_and_says_what_would_run_it(tmp_path):
+    (tmp_path / "mine.csv").write_text(TABLE)
+    claims = read(tmp_path / "mine.csv")
+    measured = [[compare(reading, RUNS, {}) for reading in claim.readings.values()] for claim in claims]
+    settled = [settle(*pair) for pair in zip(claims, measured, strict=True)]
+    assert [claim.verdict for claim in settled] == ["reproduced", "not run"]
+    printed = " ".join(text(settled).split())
+    assert "mrpc accuracy+f1: 86 [82.4, 89.6] (seeds 3); claimed 85.9 → reproduced" in printed
+    assert "not run: rte accuracy 70, cola matthews 40.5" in printed
+    assert f"python -m harness -m +protocol=plain model.init_from={MODEL} task=rte,cola" in printed
+    assert printed.count("python -m harness") == 1  # nothing runs what no protocol says
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("85.9", "high", "Expected `float`, got `str` - at `row 1.score`"),
+        ("85.9", "859", "Expected `float` <= 100.0 - at `row 1.score`"),
+        ("model,", "modle,", "unknown key 'modle'; did you mean 'model'?"),
+        (",a paper,table 1", "", "Expected `str`, got `null` - at `row 1.paper`"),
+        ("plain", "plian", "unknown protocol 'plian'; did you mean 'plain'?"),
+        (TABLE[TABLE.index("\n") :], "", "expected a row for each score, below model,task,metric,score,"),
+        (TABLE, '"', "expected a CSV file of published scores"),
+    ],
+)
+def test_a_wrong_table_is_one_line(old, new, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").write_text(TABLE.replace(old, new))
+    assert main(["audit", "claims=mine.csv"]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), message in err) == (1, True), err
+
+
+def test_shipped_tables_are_sourced_and_speak_of_what_exists():
+    rows = [reading for path in TABLES.glob("*.csv") for claim in read(path) for reading in claim.readings.values()]
+    assert len({each.paper for each in rows}) >= 5
+    shapes = Shapes()
+    for each in rows:
+        assert re.match(r"arXiv:\d{4}\.\d{5}$", each.paper)
+        assert {f"eval/{name}" for name in each.metric.split("+")} <= METRICS.keys()
+        assert not each.protocol or shapes.protocol(each.protocol, each.task)
+
+
+def test_rows_of_bert_have_the_mean_that_the_paper_prints():
+    printed = {"before GPT": 74.0, "ELMo": 71.0, "GPT": 75.1, "bert-base-uncased": 79.6, "bert-large-uncased": 82.1}
+    for claim in read(TABLES / "bert.csv"):
+        scores = [reading.claimed for reading in claim.readings.values()]
+        assert fmean(scores) == pytest.approx(printed[claim.name.removeprefix("bert-").rpartition("/")[2]], abs=0.06)
