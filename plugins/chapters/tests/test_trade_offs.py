@@ -28,7 +28,7 @@ def test_arms_are_placed_against_every_cost_that_was_measured(chapter):
     assert "| arm | score | parameters | forward FLOPs | latency, wall clock | inference peak memory |" in text
     assert line(text, "base") == ["base", "0.805", *["dominated by small<br>< 1 %"] * 4]
     assert line(text, "small") == ["small", "0.905", *["**Pareto-optimal**<br>> 99 %"] * 4]
-    assert "2 replicates are few" in text
+    assert "Bootstrap over only 2 seeds" in text
 
 
 def test_enough_replicates_need_no_warning_and_one_has_no_probability(chapter):

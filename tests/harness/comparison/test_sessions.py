@@ -105,7 +105,7 @@ def test_a_noise_floor_above_a_quarter_supports_no_verdict(timed):
     result = compare("s", runs)
     assert [verdict(result, "slow", metric) for metric in (LATENCY, SPEED)] == [Verdict.OPEN] * 2
     assert md(tables.before_after(result.sections[0])).count("no verdict: noise floor") == 2
-    assert "A noise floor above 25 % supports no verdict" in "\n".join(appendix.legend(Study(result)).paragraphs)
+    assert "the noise floor is unknown or above 25 %" in "\n".join(appendix.legend(Study(result)).paragraphs)
 
 
 def test_what_the_clock_of_each_training_says_is_shown_and_never_compared(timed):
