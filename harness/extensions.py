@@ -11,7 +11,7 @@
 | `harness.results` | a `harness.plugins.judge.results.Results`: results of another tool, for `reports judge` |
 | `harness.trackers` | a class of `harness.tracking.trackers.Backend`, by tracking.plugins=[NAME]; ours by tracking.NAME=true |
 | `harness.encoders` | a `torch.nn.Module`: `encoder.NAME` for model.encoder=NAME, also `attention.`, `objective.` and others |
-| `harness.tasks` | a class of `harness.tasks.base.Kind`, chosen by task.plugin=NAME beside the task.kind that it is like |
+| `harness.tasks` | a class of `harness.tasks.base.Kind`, chosen by task.plugin=NAME with the task.kind that it resembles |
 
 A checkout that is not installed has the entry points of its own `pyproject.toml`.
 """
@@ -40,7 +40,7 @@ Added = TypeVar("Added")
 
 @contextlib.contextmanager
 def _installed() -> Iterator[None]:
-    """Without the working directory, which `python -m` searches first: what lies there is not installed."""
+    """Without the working directory, which `python -m` searches first: files there are not installed."""
     first = sys.path[:1]
     if first == [""] or (first == [str(Path.cwd())] and not sys.flags.safe_path):
         del sys.path[0]
@@ -159,7 +159,7 @@ def code_of(name: str, key: str) -> Any:
 def refuse_unnamed(said: str, of: str, *names: str) -> None:
     """InputError for code that no command has typed, nor allowed, by one of these names."""
     if not {*names} & {*os.environ.get(ALLOWED, "").split(",")}:
-        raise InputError(f"{said} stands in a file, and is code of {of}: add {OPTION} {names[0]} to run it")
+        raise InputError(f"{said} is set in a file, and runs code of {of}: add {OPTION} {names[0]} to allow it")
 
 
 @cache

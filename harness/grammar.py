@@ -17,15 +17,15 @@ from typing import Any, ClassVar, TypeVar
 
 from harness.errors import InputError, on_one_line, unknown
 from harness.models.ranges import Range
-from harness.terminal import listed, wrapped
+from harness.terminal import wrapped
 
 OLD = {"out": "to", "uri": "tracking.uri", "runs": "output"}
-"""Keys of earlier versions, which go on working -> their names."""
+"""Old names of keys, which keep working -> current names."""
 
 HELP, CONFIG_DIR, SWEEP = ("-h", "--help"), ("--config-dir", "-cd"), ("-m", "--multirun")
 
 LONGEST_NUMBER = 400
-"""Characters of a number; Python reads no longer ones."""
+"""Maximum characters of a number; Python reads no longer ones."""
 
 Options = TypeVar("Options")
 
@@ -46,7 +46,7 @@ def word(name: str, default: Any = MISSING, meaning: str = "", **metadata: Any) 
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """A command about runs that Hydra composes: what is no option of its own chooses and changes them."""
+    """A command about runs that Hydra composes: all arguments but its own options choose and change them."""
 
     config_dir: str | None = key(None, "adds your own conf/ files", kind="hydra")
     choices: tuple[str, ...] = key((), kind="hydra")
@@ -55,10 +55,10 @@ class Composed:
     """Groups and keys of a run that may be set; none: all of them."""
 
     reads_as_runs: ClassVar[bool] = True
-    """Whether it reads the keys that a run would read, and no others, such as the corpus without a pretraining."""
+    """Whether it reads only the keys that a run would read: no corpus without a pretraining."""
 
     replicates: ClassVar[bool] = False
-    """Whether arms that are compared have several seeds where none is named, as they have when they are run."""
+    """Whether compared arms get several seeds by default, as in a run."""
 
     def __post_init__(self) -> None:
         """InputError for a choice without effect. What it writes by default is in the folder of the runs that is set."""
@@ -94,7 +94,7 @@ class Composed:
         return [*self.typed(), *([] if self.sets("task") else ["task=bag"])]
 
     def typed(self) -> list[str]:
-        """What Hydra gets of the command line as it is."""
+        """Arguments that Hydra gets unchanged."""
         return [*([f"--config-dir={self.config_dir}"] if self.config_dir else []), *self.choices]
 
     def refuse_misspelt(self, of_runs: set[str]) -> None:
@@ -106,7 +106,7 @@ class Composed:
                 raise unknown("key", group_of(choice), {*own, *of_runs}, "the command line", near)
 
     def begin(self) -> None:
-        """Starts what takes seconds beside the composition."""
+        """Starts slow work in parallel with the composition."""
 
 
 def group_of(choice: str) -> str:
@@ -137,7 +137,7 @@ class Option:
 
     @classmethod
     def of(cls, option: Field[Any], hint: Any) -> "Option":
-        """That of a field with this type."""
+        """The option of a field with this type."""
         kind = typing.get_args(hint)[0] if isinstance(hint, types.UnionType) else hint
         is_list, metadata = typing.get_origin(kind) is tuple, option.metadata
         kind, name = typing.get_args(kind)[0] if is_list else kind, metadata.get("name", option.name)
@@ -204,7 +204,7 @@ class Grammar:
             elif self._is_word(text):
                 free = (each for each in self.words.values() if each.is_list or each.field not in values)
                 if (word := next(free, None)) is None:
-                    raise InputError(f"{on_one_line(text)!r} is a word too many: expected {' '.join(self.words)} and KEY=VALUE")
+                    raise InputError(f"Unexpected {on_one_line(text)!r}: expected {' '.join(self.words)} and KEY=VALUE")
                 _add(values, word, text)
             elif self._composed:
                 choices.append(text)
@@ -245,12 +245,12 @@ def page(options: type, call: str) -> str:
     keys = {name: option.with_default for name, option in every.items() if not name.startswith("-")}
     switches = {name: option.meaning for name, option in every.items() if name.startswith("-")}
     if issubclass(options, Composed) and not options.groups:
-        switches["-m"] = "Run a sweep: every combination of comma-separated values"
+        switches["-m"] = "a sweep: every combination of values with commas between them"
     if grammar.takes_config:
-        switches["--config-dir FOLDER"] = "Add your own conf/ files"
+        switches["--config-dir DIR"] = "adds your own conf/ files"
     usage = " ".join([call, *words, "[KEY=VALUE ...]"])
     paragraphs = [wrapped(" ".join(text.split())) for text in (described, *below.split("\n\n"))]
-    parts = [f"Usage: {usage}", paragraphs[0], listed("Options", keys | switches), *paragraphs[1:]]
+    parts = [f"usage: {usage}", paragraphs[0], listed("keys", keys), listed("switches", switches), *paragraphs[1:]]
     return "\n\n".join(filter(None, parts))
 
 
@@ -275,3 +275,9 @@ def _single(option: Option, name: str, text: str) -> Any:
     if text not in metadata.get("choices", (text,)):
         raise unknown(metadata.get("called", name), text, metadata["choices"], name)
     return option.type(text)
+
+
+def listed(title: str, lines: Mapping[str, str]) -> str:
+    """Names and their meanings, wrapped to the terminal, below a title; empty without any."""
+    width = max(map(len, lines), default=0) + 4
+    return "\n".join([f"{title}:", *(wrapped(meaning, width, f"  {name}") for name, meaning in lines.items())]) if lines else ""

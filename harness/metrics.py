@@ -73,7 +73,7 @@ LATENCY, THROUGHPUT, TRAINING = f"{LAUNCHES}latency_ms", f"{LAUNCHES}tokens_per_
 
 DEVICE_LATENCY, DEVICE_THROUGHPUT = f"{LAUNCHES}latency_device_ms", f"{LAUNCHES}device_tokens_per_s"
 DEVICE_TRAINING = f"{LAUNCHES}train_device_tokens_per_s"
-"""The same by the clock of the device: CPU time of the one thread that computes, or GPU time, without the work of others."""
+"""Device times that timings are compared by: CPU time of the computing thread, or GPU time, without the work of others."""
 
 DEVICE_TIME = {LATENCY: DEVICE_LATENCY, THROUGHPUT: DEVICE_THROUGHPUT, TRAINING: DEVICE_TRAINING}
 """Metric of a launch by the wall clock -> the same by that of the device."""
@@ -104,7 +104,7 @@ BATCHES = "batching/"
 """Phase of the metrics whose step is the number of texts of a batch."""
 
 BESIDE = {"mismatched": "mismatched genres", "german": "German", "chinese": "Chinese"}
-"""Name in `task.more_validation` -> what the rows are that are scored beside the validation, as `eval/SCORE_NAME`."""
+"""Name in `task.more_validation` -> description of the rows that are also scored, as `eval/SCORE_NAME`."""
 
 
 class Direction(enum.Enum):

@@ -16,13 +16,13 @@ from typing import Any, BinaryIO
 from harness.errors import InputError, on_one_line
 
 PRETRAINED = "pretrained"
-"""Folder of all pretrainings, beside the studies, which share them."""
+"""Folder of all pretrainings, which studies share."""
 
 WEIGHTS = "checkpoint"
 """In the folder of a run: its final weights."""
 
 KEPT = "kept"
-"""In the folder of a pretraining: weights kept on the way, each in a folder of its own."""
+"""In the folder of a pretraining: intermediate weights, each in a folder of its own."""
 
 SHAPE = "model.json"
 """In a native checkpoint: the shape of the model."""
@@ -31,13 +31,13 @@ CHECKPOINTS = "checkpoints"
 """In the folder of an unfinished run: checkpoints to resume from."""
 
 MARK = ".made-by-harness"
-"""In `output`, in each folder of its cache and in each timing session: the harness has made that folder."""
+"""In `output`, each cache folder and each timing session: marks a folder that the harness made."""
 
 PLAN = "plan.json"
 """In the folder of a study: the newest plan of each of its commands."""
 
 OF_TRIALS = "-search"
-"""Ending of the name of the study that has the trials of another."""
+"""Suffix of the study that holds another one's search trials."""
 
 SESSION = "session.json"
 """In the folder of a timing session: what it times, and whether that was added to the runs."""
@@ -47,10 +47,10 @@ LOCK, WORKER_LOCK, TRACKING_LOCK = ".lock", ".worker.lock", ".tracking.lock"
 looks for the run in a tracker and adds it."""
 
 RESERVED = (PRETRAINED, "cache", "sessions", "reports", "artifacts", "audit", "tensorboard", "wandb", "mlflow.db")
-"""Names in `output` that are taken, so that no study can have them."""
+"""Reserved names in `output`, which no study can have."""
 
 REFERENCE = "reference"
-"""In conf/: curves of pretrainings that others are held against."""
+"""In conf/: reference curves of pretrainings."""
 
 CLAIMS = "claims"
 """Folder of claims, below conf/ and below a folder of the user; no group of choices."""
@@ -80,7 +80,7 @@ def ending(path: Path) -> str:
 
 
 def conf_directory() -> Path:
-    """`conf/` beside the package in a checkout, inside it in an installed wheel."""
+    """`conf/`: next to the package in a checkout, inside it in an installed wheel."""
     package = Path(__file__).resolve().parent
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
@@ -89,7 +89,7 @@ def named(folder: Path, *names: object) -> Path:
     """The path below a folder of names that come from data: tags, records, plans. InputError for one that leads elsewhere."""
     for name in names:
         if not isinstance(name, str) or not name.isprintable() or name in ("", ".", "..") or {*name} & {*"/\\"}:
-            raise InputError(f"{str(name)!r} is no name of a file or folder in {folder}: expected a name without slashes")
+            raise InputError(f"{str(name)!r} is not the name of a file or folder in {folder}: expected a name without slashes")
     return folder.joinpath(*map(str, names))
 
 
@@ -106,11 +106,11 @@ def opened(path: Path, most: int) -> BinaryIO:
     """
     name = on_one_line(str(path))
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device may already do something
-        raise InputError(f"{name!r} is no regular file; expected one of at most {most:,} bytes")
+        raise InputError(f"{name!r} is not a regular file: expected one of at most {most:,} bytes")
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     if (size := os.fstat(file.fileno()).st_size) > most:
         file.close()
-        raise InputError(f"{name!r} has {size:,} bytes; expected at most {most:,}")
+        raise InputError(f"{name!r} has {size:,} bytes: expected at most {most:,}")
     return file
 
 
@@ -119,7 +119,7 @@ def read(path: Path, most: int) -> bytes:
     with opened(path, most) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise InputError(f"{on_one_line(str(path))!r} has over {most:,} bytes; expected at most {most:,}")
+        raise InputError(f"{on_one_line(str(path))!r} has over {most:,} bytes: expected at most {most:,}")
     return content
 
 
@@ -137,7 +137,7 @@ def read_object(path: Path, kind: type = dict) -> Any:
 
 
 def not_a_link(path: str, flags: int) -> int:
-    """Opener of `open` for a file that is added to: OSError where a link stands in its place."""
+    """Opener of `open` for a file that is added to: OSError if it is a link."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
@@ -217,7 +217,7 @@ def made(folder: Path) -> Path:
     """The folder, which is made where it does not exist, with the mark of the harness in it; InputError for a link as mark."""
     folder.mkdir(parents=True, exist_ok=True)
     if (mark := folder / MARK).is_symlink():
-        raise InputError(f"{on_one_line(str(mark))!r} is a link; expected none: remove it")
+        raise InputError(f"{on_one_line(str(mark))!r} is a symbolic link, which is not followed: remove it")
     if not mark.exists():
         mark.write_text("Made by encoder-variant-harness: `python -m harness clean` may remove what no run needs.\n")
     return folder
@@ -273,7 +273,7 @@ def is_record(path: Path) -> bool:
 
 
 def planned(path: Path) -> list[str]:
-    """Names of the folders beside this plan that it plans; none where it is no plan of ours."""
+    """Names of the folders that this plan lists; none if it is not a plan of ours."""
     plans = [one for one in object_or_empty(path).values() if isinstance(one, dict) and {"time", "folder", "runs"} <= {*one}]
     entries = (entry for plan in plans if isinstance(plan["runs"], list) for entry in plan["runs"])
     places = (Path(entry["folder"]) for entry in entries if isinstance(entry, dict) and isinstance(entry.get("folder"), str))
@@ -281,7 +281,7 @@ def planned(path: Path) -> list[str]:
 
 
 def object_or_empty(path: Path) -> dict[str, object]:
-    """Empty for what is no JSON object."""
+    """Empty if it is not a JSON object."""
     try:
         value = json.loads(read(path, LARGEST_PLAN))
     except (OSError, ValueError, RecursionError):
@@ -350,7 +350,7 @@ def report_folder(output: str, study: str) -> Path:
 
 
 def report_stamp(output: str, study: str) -> Path:
-    """Beside that folder: which runs the report is of, as a sweep has written it; a lock lies there, too."""
+    """Next to that folder: the runs of the report, as a sweep wrote it, and a lock."""
     folder = report_folder(output, study)
     return folder.with_name(f".{folder.name}.json")
 

@@ -14,7 +14,7 @@ from harness import paths
 from harness.errors import InputError, on_one_line
 
 ASIDE = ".corrupt"
-"""Ending of the name of what was set aside."""
+"""Suffix of files that were set aside."""
 
 Content = TypeVar("Content")
 
@@ -61,7 +61,7 @@ def read_or_set_aside(path: Path, kind: type[Content], default: Content) -> Cont
 
 
 def set_aside(path: Path) -> Path:
-    """Renames the file or folder to a free name beside it, which is returned."""
+    """Renames the file or folder to a free name in its folder, which is returned."""
     number, target = 1, path.with_name(path.name + ASIDE)
     while target.exists() or target.is_symlink():
         number, target = number + 1, path.with_name(f"{path.name}{ASIDE}-{number + 1}")

@@ -20,7 +20,7 @@ NOT_SECRET = re.compile(r"(^|[._])(\w*_)?tokens$|(^|[._])(pad|cls|sep|mask|bos|e
 """Names of that form in language models."""
 
 LONG = 8
-"""Characters of a secret in the environment: shorter values are rarely one, and stand in many texts."""
+"""Characters of a secret in the environment: shorter values are rarely secret, and occur in many texts."""
 
 MLFLOW = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 """Variables that MLflow sends to whatever server is named."""

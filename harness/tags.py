@@ -18,7 +18,7 @@ ARM = "arm"
 """Readable label of what is compared: `base`, `base dtype=bf16`, `albert+mlm mask_rate=0.4`."""
 
 SAME_AS = "same_as"
-"""Another arm of the command that is the same model and recipe under its own name; absent for others."""
+"""Another arm of the command with the same model and recipe under another name; absent otherwise."""
 
 MODEL, SCALE, ENHANCEMENTS = "model", "scale", "enhancements"
 """The choices in conf/ for the encoder."""
@@ -28,37 +28,37 @@ PRETRAINING_TASK = "pretraining"
 """Value of the tag `task` of a pretraining."""
 
 SEED = "seed"
-"""Seed of the fine-tuning; of a pretraining, its own."""
+"""Seed of the fine-tuning, or of the pretraining in its own run."""
 
 PRETRAIN_SEED = "pretrain_seed"
 """Seed of the pretraining that the run starts from or is; absent without pretraining."""
 
 CONDITIONS = "conditions"
-"""Short hash of the facts that must agree for a comparison, as `harness/comparison/arms.py` computes them."""
+"""Short hash of the conditions: the facts that must agree for a comparison (`harness/comparison/arms.py`)."""
 
 LIFTED = "lifted"
 """JSON list of the dotted keys that vary between the arms of the command that ran it."""
 
 FINGERPRINT = "fingerprint"
-"""Hash of all that shapes the run's results: code, config, data, weights, versions."""
+"""Hash of everything that affects the run's results: code, config, data, weights, versions."""
 
 PRETRAINING = "pretraining"
 """Fingerprint of the pretraining that the run starts from; absent without one."""
 
 RECIPE = "recipe"
-"""Of a pretraining: its fingerprint without the seed, which all replicates of one pretraining share."""
+"""Fingerprint of a pretraining without its seed, which all its replicates share."""
 
 WEIGHTS_READ = "weights_read"
-"""What was decided when the published folder of the run was read, in one line; absent without such a folder."""
+"""Decisions made while reading the run's published folder, in one line; absent without such a folder."""
 
 SESSION = "session"
 """Name of the series of interleaved launches in which the run was timed; only runs of one session are paired by launch."""
 
 LOOKS = "looks"
-"""After how many numbers of rounds the session could have ended: each look at the comparisons has its part of the level."""
+"""Number of interim analyses after which the session could have ended; they share the level."""
 
 SEED_LOOKS = "seed_looks"
-"""After how many numbers of seeds sweep.until=resolved could have ended, which share the level; absent without it."""
+"""Number of interim analyses after which sweep.until=resolved could have ended; they share the level. Absent without it."""
 
 REPLICATE = "replicate"
 """`true` for the A/A replicate: a second timing of the baseline in its session, which shows the noise."""
@@ -67,7 +67,7 @@ WARNING = "warning"
 """What went wrong in a training, with the keys to change; absent where nothing did."""
 
 NOTES = "notes"
-"""The kinds of what went wrong: `diverged`, `collapsed, best_first`, as `harness/study/outcome.py` names them."""
+"""Kinds of failed training: `diverged`, `collapsed, best_first`, as `harness/study/outcome.py` names them."""
 
 LEAKED = "leaked"
 """Share of the rows of validation that are in train, too, case and blanks aside; absent where there are none."""
@@ -76,22 +76,22 @@ ORIGIN = "data_set"
 """Name, revision, configuration and licence of the data set of the task; absent for files of the user and generated rows."""
 
 OF_SESSION = "timing_of_session"
-"""Of a run whose timings have their values in the session of all arms: `true`. Those of older versions are of its launches."""
+"""`true` if the timings of the run are relative to its session; in older versions they are of its own launches."""
 
 STATUS = "status"
 """running, or a state of `harness.tracking.run_log`."""
 
 REASON = "reason"
-"""Why a run did not finish; empty or absent for others."""
+"""Why a run did not finish; empty or absent for finished runs."""
 
 PIECES: Final = "pieces"
 """Pieces that a batch of training was cut into because the run ran out of memory with fewer; absent for others."""
 
 PEAK: Final = "hardware/peak_flops_per_s"
-"""FLOP/s that an earlier run of the same command has measured, which is that metric; absent for the first one."""
+"""Peak FLOP/s as measured by an earlier run of the same command; absent for the first one."""
 
 RETRIES: Final = "retries"
-"""In the record of a run: how its worker was killed, for each time that the same command ran it again. As a tag: how often."""
+"""In the record of a run: how its worker was killed, for each retry by the same command. As a tag: the number of retries."""
 
 END: Final = "end"
 """In the record of a run: state, reason, last lines of its log and time of its end."""
@@ -102,10 +102,10 @@ ATTEMPT = "attempt"
 HARDWARE, GIT_COMMIT, GIT_DIRTY = "hardware", "git_commit", "git_dirty"
 
 COMMAND = "command"
-"""What was called, without passwords."""
+"""The command, without passwords."""
 
 DESIGN = "design"
-"""What repeats in results of other tools, as `harness.comparison.paired.Design` has it; absent from runs of the harness."""
+"""Design of results of other tools: what repeats (`harness.comparison.paired.Design`); absent from runs of the harness."""
 
 ROLE = "role"
 """`run`; `A/A replicate`; `study`: the one run that holds plan and report of its study. Absent from runs of older versions."""
@@ -116,7 +116,7 @@ PARAMETERS = "mlflow.harness.parameters"
 """Packed: the whole resolved config of a run, and its facts."""
 
 METRICS = "mlflow.harness.metrics"
-"""Packed: results of a run that are no metrics of their own in MLflow."""
+"""Packed: results of a run that are not separate metrics in MLflow."""
 
 ENVIRONMENT = "mlflow.harness.environment"
 """Packed: machine, versions of packages and load, by names that begin with `environment.`."""
@@ -143,7 +143,7 @@ def packed(name: str, values: Mapping[str, str | float]) -> dict[str, str]:
 
 
 def unpacked(name: str, tags: Mapping[str, str]) -> dict[str, Any]:
-    """The values that `packed` put into these tags; none where they hold none. ValueError for torn ones."""
+    """The values that `packed` put into these tags; none where they hold none. ValueError for corrupt ones."""
     if f"{name}.0" not in tags:
         return {}
     count, _, first = tags[f"{name}.0"].partition(":")
@@ -151,7 +151,7 @@ def unpacked(name: str, tags: Mapping[str, str]) -> dict[str, Any]:
         content = "".join([first, *(tags[f"{name}.{number}"] for number in range(1, int(count)))])
         values: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(content)))
     except (KeyError, ValueError, zlib.error) as error:
-        raise ValueError(f"tag {name!r} is torn ({error!r}); expected what a run of the harness wrote") from error
+        raise ValueError(f"tag {name!r} is corrupt ({error!r}): expected one that a run of the harness wrote") from error
     return values
 
 

@@ -38,7 +38,7 @@ class Batch:
         return replace(self, **{name: value.to(device) for name, value in self._tensors()})
 
     def part(self, rows: slice) -> "Batch":
-        """Some of the items, their texts padded as they are; `tokens` stays that of all."""
+        """A subset of the items with unchanged padding; `tokens` stays that of all."""
         texts = rows if self.group == 1 else slice(rows.start * self.group, rows.stop * self.group)
         of_items = ("labels", "answers")
         return replace(
@@ -54,7 +54,7 @@ class Batch:
 
 
 def as_batch(inputs: Batch | Tensor) -> Batch:
-    """A batch as it is, or a (B, T) tensor of ids as a batch in which every token is real; TypeError for anything else."""
+    """A batch unchanged, or a (B, T) tensor of ids as a batch of real tokens; TypeError for anything else."""
     if isinstance(inputs, Batch):
         return inputs
     if isinstance(inputs, Tensor) and inputs.dim() == 2 and inputs.dtype in (torch.int64, torch.int32):

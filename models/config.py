@@ -20,7 +20,7 @@ GROUP = "harness.encoders"
 def class_of(key: str, name: str, setting: str = "") -> Callable[..., Any]:
     """The class; InputError, naming the setting, by default `model.KEY`, where no package adds it, or it cannot be imported.
 
-    InputError, too, for one that is no module that counts its FLOPs.
+    Also InputError for a class that is not a module with FLOPs.
 
     An encoder may also be MODULE:CLASS of an installed package, or a function that makes one; it need not count its FLOPs.
     """
@@ -114,7 +114,7 @@ class NormPlace(Enum):
 
 
 class Sharing(Enum):
-    """What the layers of one hidden group have in common."""
+    """Which weights the layers of a group share."""
 
     all = "all"
     attention = "attention"
@@ -136,7 +136,7 @@ def round_to(value: float, multiple: int) -> int:
 
 
 NOT_NULL = "not null"
-"""Stands for every value but None in what a key needs."""
+"""Placeholder for every value but None in what a key needs."""
 
 LAYERED = {"body": (Body.transformer, Body.encoder_decoder, Body.lstm)}
 ATTENDING = {"body": (Body.transformer, Body.encoder_decoder)}
@@ -149,23 +149,23 @@ ROTARY = ATTENDING | {"position": (Position.rotary,)}
 BY_DISTANCE = ATTENDING | {"position": (Position.bucketed, Position.disentangled)}
 CAUSAL_RELATIVE = {"body": (Body.transformer,), "position": (Position.relative,), "causal": (True,)}
 DISENTANGLED = {"body": (Body.transformer,), "position": (Position.disentangled,)}
-"""What keys need to be read: other keys with one of these values."""
+"""Key -> conditions under which it is read: other keys with one of these values."""
 
 
 LARGEST_SIZE = 2**24
 LARGEST_TABLE = 10**8
 MOST_LAYERS = 10**5
-"""More than any machine has memory for: features, rows of a table, layers."""
+"""Upper bounds beyond any machine's memory: features, rows of a table, layers."""
 
 OF_FOREIGN = (
     *("encoder", "options", "layers_kept", "vocab_size", "pad_token_id", "initializer_range", "layer_norm_eps", "norm"),
     *("hidden_act", "hidden_dropout_prob", "classifier_dropout", "pooling", "vector_pooling", "pooler", "pooler_norm"),
     *("pooler_bias", "classifier_bias"),
 )
-"""Keys that the heads on an encoder of another package read; its sizes follow from its options."""
+"""Keys read by heads on another package's encoder, whose sizes follow from its options."""
 
 OF_HEADS = ("num_attention_heads", "head_size", "attention_bias", "attention_scale", "attention_probs_dropout_prob")
-"""Keys that an attention of another package reads unless its class has `reads`."""
+"""Keys read by another package's attention unless its class states `reads`."""
 
 
 @dataclass

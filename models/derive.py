@@ -71,7 +71,7 @@ def derived(
     """
     if target.encoder is not None:  # computed by another package, and read as it is
         if source.encoder != target.encoder or layers is not None:
-            raise ValueError(f"cannot derive from these weights: model.encoder={target.encoder} is read as it is")
+            raise ValueError(f"cannot derive from these weights: model.encoder={target.encoder} cannot be changed")
         return dict(state), dict.fromkeys(state, KEPT)
     refuse_underived(source, target, layers)
     weights = Weights(dict(state), dict.fromkeys(state, KEPT))
@@ -158,7 +158,7 @@ def _keep_heads(weights: Weights, source: EncoderConfig, target: EncoderConfig) 
 
 
 def _feed_forward(weights: Weights, source: EncoderConfig, target: EncoderConfig) -> None:
-    """Fewer units, those of the largest norm; a gate that is the old first matrix beside values of 1; GELU as scaled SiLU."""
+    """Keeps the units of the largest norm; makes a gate of the old first matrix and values of 1; GELU becomes scaled SiLU."""
     width, gelu = target.feed_forward_width, (Activation.gelu, Activation.gelu_tanh)
     gated = target.gated_feed_forward and not source.gated_feed_forward
     scale = SIGMOID_OF_GELU if source.hidden_act in gelu and target.hidden_act is Activation.silu else 1.0
@@ -290,4 +290,4 @@ STEPS = {
     "types": _drop_types,
     "embeddings": _factorise,
 }
-"""Kind of change, as in models/keys.py -> what it does to weights of the first shape on the way to the second one."""
+"""Kind of change, as in models/keys.py -> its function from weights of the source shape towards the target shape."""

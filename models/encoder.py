@@ -18,10 +18,10 @@ from harness.models.recurrent import Recurrent, Static
 from harness.models.stack import Stack
 
 INTO_RESIDUAL = ("attention.output.weight", "feed_forward.output.weight")
-"""Endings of the names of matrices whose product a block adds to its input."""
+"""Suffixes of the names of matrices whose product a block adds to its input."""
 
 EMBEDDINGS = ("token_embedding.weight", "position_embedding.weight", "type_embedding.weight")
-"""Endings of the names of tables that are looked up by piece, position and type."""
+"""Suffixes of the names of embedding tables for pieces, positions and types."""
 
 
 class Embeddings(nn.Module):

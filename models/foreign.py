@@ -26,13 +26,13 @@ from harness.models.config import LARGEST_TABLE, EncoderConfig, class_of
 from harness.models.encoder import Encoder, seeded, without_values
 
 PROBED = 8
-"""Tokens of the text by which an encoder's shapes are found."""
+"""Number of tokens of the text that probes an encoder's shapes."""
 
 GLOBAL = "global_attention_mask"
-"""Input of 1 where a token sees all others and is seen by them, of an encoder with windows."""
+"""Name of the input that is 1 for tokens with global attention, in an encoder with windows."""
 
 TABLES = {"position_embedding": ("position", "wpe"), "type_embedding": ("token_type", "segment", "type_embed")}
-"""Component of the embeddings -> parts of the names that tables of it have."""
+"""Component of the embeddings -> substrings of its tables' names."""
 
 
 def make_encoder(config: EncoderConfig) -> Encoder:
@@ -41,7 +41,7 @@ def make_encoder(config: EncoderConfig) -> Encoder:
 
 
 class ForeignEmbeddings(nn.Module):
-    """What of an encoder is no layer: a view, made anew at each call, under the names of `Embeddings`."""
+    """View of an encoder without its layers, made anew at each call, under the names of `Embeddings`."""
 
     projection = mask_embedding = None
 
@@ -182,7 +182,7 @@ class Foreign(Encoder):
         return ForeignLayers(self._blocks(), self._order)
 
     def _blocks(self) -> list[tuple[nn.Module, ...]]:
-        """The layers of its list, or of lists beside each other, each with its parts; without one, what holds no table."""
+        """Its layers, from one list or from parallel lists of their parts; without a list, the modules without tables."""
         if names := lists_of_layers(self.body):
             return list(zip(*(_unnested(self.body.get_submodule(name)) for name in names), strict=True))
         parts = self.body.children()
@@ -254,7 +254,7 @@ def changed_by_padding(encoder: Foreign) -> float:
 
 
 def lists_of_layers(body: nn.Module) -> list[str]:
-    """Names of its list of layers, or of lists of one length beside each other which hold parts of them; empty without one.
+    """Names of its list of layers, or of parallel lists of their parts; empty without one.
 
     Of several lists those that are as long as its config says, and of these the ones nearest to its table of pieces.
     """

@@ -20,7 +20,7 @@ from harness.models.norms import Dropout, make_norm
 from harness.models.stack import Stack
 
 PASSES = 2
-"""How often the last layer runs in the decoder, as in the paper."""
+"""Number of runs of the last layer in the decoder, as in the paper."""
 
 
 class MaskDecoder(nn.Module):
@@ -61,7 +61,7 @@ POOLED = {
     Pooling.mean: "mean of the real tokens",
     Pooling.max: "maximum of the real tokens",
 }
-"""How a description of a model names it."""
+"""Name of a pooling in descriptions of models."""
 
 
 def pool(hidden: Tensor, mask: Tensor | None, pooling: Pooling) -> Tensor:

@@ -28,7 +28,7 @@ RULED = {
     "feed_forward_width": ("intermediate_size", "feed_forward_size"),
     "windows": ("attention_window", "global_layer_every"),
 }
-"""What follows -> the keys that it follows from."""
+"""Derived key -> the keys that it follows from."""
 
 
 def built(config: EncoderConfig) -> dict[str, Any]:
@@ -94,10 +94,10 @@ OF_HEAD = (
     *("pooling", "vector_pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
     *("hidden_dropout_prob", "attention_probs_dropout_prob"),
 )
-"""Keys of the head, which is new, and of what has no weights."""
+"""Keys of the head, which is new, and of parts without weights."""
 
 UNSHAPED = ("vocab_size", "pad_token_id", "initializer_range", "init")
-"""Keys that no tensor depends on here: those of the tokenizer, and initial values."""
+"""Keys that no tensor depends on here: the tokenizer's, and initial values."""
 
 OWN_ATTENTION = (Position.disentangled, Position.relative)
 BY_HEAD = (*OWN_ATTENTION, Position.alibi, Position.bucketed)

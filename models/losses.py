@@ -16,7 +16,7 @@ CHUNK = 1 << 21
 def vocabulary_loss(logits: Tensor, targets: Tensor, divisor: float) -> Tensor:
     """(N, V) logits and (N,) targets -> () cross-entropy in nats, summed over the targets that are not IGNORED, over `divisor`.
 
-    On a CPU the gradient is computed beside the loss and written over the logits, which must not be used again.
+    On a CPU the gradient is computed with the loss and written over the logits, which must not be used again.
     """
     if torch.is_grad_enabled() and logits.device.type == "cpu" and not torch.compiler.is_compiling():
         return _InPlace.apply(logits, targets, divisor)  # type: ignore[no-untyped-call]  # torch's own
@@ -26,7 +26,7 @@ def vocabulary_loss(logits: Tensor, targets: Tensor, divisor: float) -> Tensor:
 def in_batch_loss(questions: Tensor, paragraphs: Tensor, relevant: Tensor, temperature: float) -> Tensor:
     """Cross-entropy in nats of each question's own paragraph among those of the batch (arXiv:1705.00652, section 4.4).
 
-    (B, D) vectors of length 1 of both, and (B, B), True where a paragraph belongs to a question: other than its own it is no
+    (B, D) vectors of length 1 of both, and (B, B), True where a paragraph belongs to a question: except for its own it is not a
     negative of it. Cosines are divided by the temperature.
     """
     others = relevant & ~torch.eye(len(questions), dtype=torch.bool, device=questions.device)

@@ -18,14 +18,14 @@ STRENGTH = 11.0
 """Attention score of a head at its own distance, a third less where type vectors are added; about 0 +- 1 elsewhere."""
 
 DISTANCES = (-1, 1, -2, 2, -3, 3, -4, 4)
-"""Of the heads, one after the other and then again; the negative ones alone where attention is causal."""
+"""Offsets of the heads in turn, repeated; only the negative ones if attention is causal."""
 
 
 @torch.no_grad()
 def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
     """Replaces initial values of the position table and of the first layer's queries and keys; whether the model has these.
 
-    Models without a learned position table, or with another attention, stay as they are. Sinusoids (arXiv:1706.03762) turn by
+    Models without a learned position table, or with another attention, stay unchanged. Sinusoids (arXiv:1706.03762) turn by
     at most 1 radian a token: heads that read them cannot tell one neighbour from the next.
     """
     table = encoder.embeddings.position_embedding
@@ -64,7 +64,7 @@ def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
 
 
 def _frequencies(sets: int, pairs: int, seed: int) -> Tensor:
-    """(S, P) in radians a token: one at random in each of P equal parts of (0, pi), so that no other distance looks alike."""
+    """(S, P) in radians a token: one at random in each of P equal parts of (0, pi), so that no two distances coincide."""
     draws = torch.rand(sets, pairs, generator=generator_of(seed, "neighbour_heads.frequencies"))
     return math.pi * (torch.arange(pairs) + draws) / pairs
 

@@ -21,7 +21,7 @@ class Reach:
     once: float = 0
 
     def then(self, other: "Reach") -> "Reach":
-        """Reach of one layer after the other: two hubs carry everything everywhere, one layer to the hub and one from it."""
+        """Receptive field layer by layer: two layers with a hub connect all tokens, one to the hub and one from it."""
         if self.hub and other.hub:
             return Reach(math.inf, math.inf, hub=True)
         once = min(self.once, other.once)

@@ -62,7 +62,7 @@ class Stack(nn.Module):
         return blocks[layer if len(blocks) == self.config.depth else self.config.group_of(layer)]
 
     def context(self, batch: Batch) -> Context:
-        """What every attention of one forward pass reads beside the hidden states."""
+        """Inputs of every attention of one forward pass besides the hidden states."""
         config = self.config
         if config.position is Position.relative:
             return relative_context(batch, config)

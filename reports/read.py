@@ -52,6 +52,7 @@ class StudyRuns:
     reader: Reader
     study: str
     runs: list[Run]
+    trials: Sequence[Run] = ()  # that selected their settings on the rows that they report
 
     def compared(self, baselines: Sequence[str | None], along: Iterable[str] = ()) -> Comparison:
         """As `compare_with_first`."""
@@ -77,7 +78,8 @@ def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), conditi
         if condition is not None:
             runs = where.keep(runs, condition)
         runs = store.with_launches(reader, runs)
-        return StudyRuns(reader, " + ".join(names), oldest_first([*runs, *store.follow(reader, runs)]))
+        every = oldest_first([*runs, *store.follow(reader, runs)])
+        return StudyRuns(reader, " + ".join(names), every, store.trials(reader, runs))
 
 
 def compare_with_first(

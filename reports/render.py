@@ -20,9 +20,8 @@ from harness.document import Document, Picture, is_detail, markdown, without
 from harness.errors import InputError, unknown
 from harness.processes import end_with_parent
 from harness.reports import html
-from harness.reports.chapters import added, chapters
+from harness.reports.chapters import added, chapters, overview
 from harness.reports.reading.study import Study
-from harness.reports.screen import screen
 from harness.reports.writing.formats import Chapter, csv_file, escape
 from harness.reports.writing.tables import COLUMNS, Line, summary
 
@@ -176,7 +175,7 @@ def _report(study: Study, drawn: Callable[[], Chapters] | None = None) -> Report
     title, sections = f"Report: {escape(comparison.study)}", [section for chapter in ordered for section in chapter.sections]
     return Report(
         comparison.study,
-        Document(title, sections, screen(comparison, study.options.columns), comparison.is_small),
+        Document(title, sections, overview.screen(comparison), comparison.is_small),
         {name: content for chapter in ordered for name, content in chapter.files.items()},
         [*lines, *(line for chapter in ordered for line in chapter.summary)],
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from harness import document, paths
+from harness import paths
 from harness.errors import InputError, writing
 from harness.reports import render
 from harness.reports.chapters.added import added
@@ -82,39 +82,25 @@ def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None =
         study = Study(
             runs.compared(options.baseline, options.along),
             lambda metric, some: store.read_history(runs.reader, some, metric),
-            Options(
-                options.target,
-                options.with_wnli,
-                options.all_pairs,
-                options.random_tasks,
-                options.columns,
-                audit_of(options, runs),
-            ),
+            Options(options.target, options.with_wnli, options.all_pairs, options.random_tasks, audit_of(options, runs)),
             output=runs.reader.output,
             forkable=runs.reader.forkable,
+            trials=runs.trials,
         )
         return render.render(study, options.format, pictures)
 
 
 def report(options: Report) -> Path:
     """Path of the first file that was written; InputError, with nothing written, where the store has no answer."""
-    return next(iter(_written(options)))
-
-
-def _written(options: Report) -> dict[Path, bytes]:
-    """Path -> content."""
     runs = read(options)
     out, files = options.to or default_out(runs.study, options.output), rendered(options, runs)
     write(files, out)
-    return {out / name: content for name, content in files.items()}
+    return out / next(iter(files))
 
 
 def main(options: Report) -> int:
-    """0; the table and the answer on stdout, and the path of the page, or of the first file, in the last line."""
+    """0, and the path of the report on stdout."""
     with still_line("writing the report: some seconds, a minute for hundreds of runs"):
-        files = _written(options)
-    for path, content in files.items():
-        if path.name == document.FILE and (shown := document.first_screen(document.read(content).screen)):
-            print(shown, end="\n\n")
-    print(next((path for path in files if path.suffix == ".html"), next(iter(files))))
+        path = report(options)
+    print(path)
     return 0

@@ -20,7 +20,7 @@ from harness.paths import whole
 TASK = "task.json"
 
 LABELLED = (TaskKind.classification.name, TaskKind.multilabel.name, TaskKind.tokens.name)
-"""Kinds of which each output is a label."""
+"""Kinds whose outputs are labels."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def is_finetuned(folder: Path) -> bool:
 
 
 def read_task(folder: Path) -> TaskFacts:
-    """What `save` wrote; InputError naming the file that is missing or torn, or the run that is not a fine-tuning."""
+    """What `save` wrote; InputError naming a missing or corrupt file, or a run that is not a fine-tuning."""
     if not is_finetuned(folder):
         raise InputError(f"{folder} lacks {TASK}: expected the checkpoint of a fine-tuning, run with finetune.keep=last")
     facts = native.typed(folder / TASK, TaskFacts)
@@ -77,14 +77,14 @@ def read_task(folder: Path) -> TaskFacts:
 
 
 def tokenizer_of(path: Path, shape: EncoderConfig) -> Tokenizer:
-    """The tokenizer in this file of a checkpoint; InputError for another content, and for more pieces than the model has."""
+    """The tokenizer in this file of a checkpoint; InputError for other content, or more pieces than the model has."""
     tokenizer = build(TokenizerConfig(file=str(path)), ())
     native.refuse_more_pieces(tokenizer, shape, str(path))
     return tokenizer
 
 
 def cut(tokenizer: Tokenizer, facts: TaskFacts) -> Tokenizer:
-    """The tokenizer, set to cut texts as the run does; of windows of a context the question stays whole."""
+    """The tokenizer, truncating as the run does; windows of a context keep the whole question."""
     if facts.kind == TaskKind.tokens.name:
         by_words(tokenizer)
     strategy = "only_second" if facts.kind == TaskKind.spans.name else "longest_first"
@@ -95,7 +95,7 @@ def cut(tokenizer: Tokenizer, facts: TaskFacts) -> Tokenizer:
 def load_finetuned(folder: Path) -> tuple[Classifier, TaskFacts, Path]:
     """The classifier on CPU in evaluation mode, what it predicts, and its tokenizer.json.
 
-    InputError naming the file that is missing, torn, or does not fit the others.
+    InputError naming a file that is missing, corrupt, or does not fit the others.
     """
     facts = read_task(folder)
     state, shape = native.read(folder)
@@ -103,7 +103,7 @@ def load_finetuned(folder: Path) -> tuple[Classifier, TaskFacts, Path]:
         raise InputError(f"{folder / TASK}: num_outputs={facts.num_outputs:,} does not fit {native.WEIGHTS}")
     heads = {head.__name__: head for head in (SequenceClassifier, ChoiceClassifier, TokenClassifier, TextVectors)}
     if facts.head not in heads:
-        raise InputError(f"{folder / TASK}: head={facts.head!r} is none of {', '.join(heads)}")
+        raise InputError(f"{folder / TASK}: head={facts.head!r} is not one of {', '.join(heads)}")
     with native.naming(f"{folder / native.WEIGHTS} does not fit {TASK}"):
         model = heads[facts.head](shape, facts.num_outputs)
         native.load(model, state)

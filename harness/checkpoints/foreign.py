@@ -32,12 +32,12 @@ UNREAD = (
     *("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "id2label", "label2id"),
     *("problem_type", "finetuning_task", "task_specific_params", "use_cache", "vocab_size", "pad_token_id", "num_labels"),
 )
-"""Keys of a config.json that the encoder does not depend on, or that are given beside it."""
+"""Keys of a config.json that do not affect the encoder, or that are given separately."""
 
 REFUSED = {
-    "mra": "its attention is a CUDA kernel that the library fetches: without it, it computes zeros",
+    "mra": "its attention is a downloaded CUDA kernel: without it, it computes zeros",
     "perceiver": "it reads embedded inputs, not tokens",
-    "reformer": "it hashes at random in each call, and trains on texts of one length alone",
+    "reformer": "it hashes at random in each call, and trains only on texts of one length",
 }
 """Types of encoders that cannot be an arm, and why."""
 
@@ -45,11 +45,11 @@ CODE_POINTS = sys.maxunicode + 1
 """Pieces of an encoder without a table of them: its ids are characters."""
 
 EXTRA = "hub"
-"""What installs it."""
+"""The command that installs it."""
 
 
 ROUNDING = 1e-5
-"""Relative change of a vector that may come of another order of sums; what depends on padding changed by 7e-4 and more."""
+"""Relative change of a vector that summation order may cause; encoders that depend on padding changed by 7e-4 or more."""
 
 _shapes: dict[str, EncoderConfig] = {}
 _paddings: dict[str, list[str]] = {}
@@ -68,9 +68,9 @@ def shape_of(config: EncoderConfig) -> EncoderConfig:
 
 
 def note_of_padding(config: EncoderConfig, folder: Path | None, said: str) -> list[str]:
-    """A note where the vectors of a text change with the padding beside it, which is measured.
+    """A note if padding changes the vectors of a text, as measured here.
 
-    By the weights in the folder, without one by the values that the class begins with.
+    Uses the weights in the folder, or else the class's initial values.
     """
     key = json.dumps([str(folder), config.encoder, config.options, config.layers_kept], default=str)
     if key not in _paddings:
@@ -135,7 +135,7 @@ def write_published(folder: Path, state: dict[str, Tensor], shape: EncoderConfig
 
 @functools.cache
 def _library() -> Any:
-    """Imported without what the packages that it imports write about each other."""
+    """`transformers`, imported without its dependencies' warnings."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -155,7 +155,7 @@ def _config(config_json: dict[str, Any]) -> Any:
         not_run = (
             f"; its own code (auto_map) runs with model.{remote_code.KEY} alone" if remote_code.CLASSES in config_json else ""
         )
-        raise ValueError(f"model_type={kind!r} is none of transformers {_library().__version__}{not_run}")
+        raise ValueError(f"model_type={kind!r} is unknown to transformers {_library().__version__}{not_run}")
     elif kind in REFUSED:
         raise ValueError(f"model_type={kind}: {REFUSED[kind]}")
     else:
@@ -172,7 +172,7 @@ def _config(config_json: dict[str, Any]) -> Any:
 
 
 def _text(config: Any) -> Any:
-    """The part of a config that describes the encoder of texts: of one with a decoder, or with other senses."""
+    """The config of the text encoder within an encoder-decoder or a multimodal model."""
     part = getattr(config, "encoder", config) if config.is_encoder_decoder else config
     return part.get_text_config()
 
@@ -215,7 +215,7 @@ class MaskedHead(nn.Module):
             output.weight = table.weight
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """As the class says."""
+        """(B, T, D) -> (B, T, V)."""
         given = getattr(self.model, self.model.base_model_prefix)
         given.hidden = hidden
         try:
@@ -243,7 +243,7 @@ def _longest(part: nn.Module, config: Any) -> int | None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's warnings and bars, which would stand among the lines of a run."""
+    """Without the library's warnings and bars, which would clutter a run's output."""
     log = logging.getLogger(TRANSFORMERS)
     before, shows = log.level, _library().utils.logging.is_progress_bar_enabled()
     log.setLevel(logging.ERROR)
@@ -322,7 +322,7 @@ def _read(auto: Any, folder: Path, shape: EncoderConfig, said: str) -> tuple[Any
 
 
 class LackingError(InputError):
-    """Files without tensors that a model needs."""
+    """The files lack tensors that a model needs."""
 
 
 def _refuse_lacking(part: nn.Module, lacking: set[int], said: str) -> None:

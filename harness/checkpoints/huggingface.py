@@ -1,7 +1,7 @@
 """Published weights: a folder with config.json, safetensors and tokenizer files, local or downloaded by name.
 
-Only safetensors are read, in one file or in those of an index: a pickle could run anything. What is decided while a folder is
-read stands in its notes.
+Only safetensors are read, in one file or in those of an index: a pickle could run anything. Decisions made while reading a
+folder are kept as notes.
 """
 
 import hashlib
@@ -45,10 +45,10 @@ PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 CONVERTED = "from_pretrained(FOLDER) and save_pretrained(NEW) of its class in transformers write them"
 
 NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@([\w./-]+))?")
-"""A name on the hub, its owner and its own, and the revision that it may have."""
+"""A name on the hub: OWNER/NAME, optionally @REVISION."""
 
 PUBLISHED = conf_directory().parent / ".cache" / "published"
-"""What `make published` fills: read in place of the hub's where it is there."""
+"""The cache that `make published` fills; used instead of the hub's if present."""
 
 
 def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = False) -> Path:
@@ -103,7 +103,7 @@ def _read_for(config: RunConfig, folder: Path) -> dict[str, Any]:
 def shape_of(path: Path, key: str) -> EncoderConfig:
     """The shape that a config file states; BERT's own `bert_config.json` names no model_type. InputError as `_shape`."""
     if not path.is_file():
-        raise InputError(f"{key}={str(path)!r} is no file: expected a bert_config.json or config.json")
+        raise InputError(f"{key}={str(path)!r} is not a file: expected a bert_config.json or config.json")
     return _shape({"model_type": "bert"} | native.json_of(path, key), key, str(path))
 
 
@@ -381,7 +381,7 @@ def _plain(folder: Path, key: str, config_json: dict[str, Any]) -> Published:
 
 
 def _weight_files(folder: Path, key: str) -> list[Path]:
-    """Those of the index where there is no single one; InputError for an index that names no files of the folder."""
+    """The weight file, or else those of the index; InputError for an index that names no files of the folder."""
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
     if not (folder / INDEX).is_file():  # tensors in a pickle, which the library reads

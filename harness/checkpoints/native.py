@@ -27,16 +27,16 @@ from harness.models.ranges import refuse_out_of_range
 Kind = TypeVar("Kind")
 
 ADDED: dict[str, object] = {"vector_pooling": "mean", "encoder": None, "options": {}, "layers_kept": []}
-"""Fields of EncoderConfig that earlier versions have not written -> their value there."""
+"""Fields of EncoderConfig that earlier versions did not write -> their implied values."""
 
 LARGEST_BYTES = 1 << 37
-"""Bytes of the largest weights: more than a hundred gigabytes."""
+"""Maximum size of weights in bytes: over a hundred gigabytes."""
 
 MOST_LAYERS = 1000
-"""Layers that may have their tensors from fewer."""
+"""Maximum number of layers, which may share tensors."""
 
 MOST_MORE, FEWEST = 4, 1_000_000
-"""A model has at most so many times the numbers of its weights, and so many more: of parts that are shared or begin anew."""
+"""Largest ratio of a model's numbers to its weights', plus a constant: for parts that are shared or newly initialised."""
 
 WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", paths.SHAPE, "tokenizer.json"
 
@@ -58,7 +58,7 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
-    """Tensors on the CPU and their shape; InputError naming the file that is missing, torn, or of another model."""
+    """Tensors on the CPU and their shape; InputError naming a file that is missing, corrupt, or of another model."""
     for name in (SHAPE, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(f"{folder} lacks {name}: expected the weights of a run, {SHAPE} with {WEIGHTS}")
@@ -82,7 +82,7 @@ def tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """The safetensors file; InputError for a file that has no end, or another content, before its list of tensors is read."""
+    """The safetensors file; InputError for a truncated file or other content, before its list of tensors is read."""
     with naming(f"{path} cannot be read, it may be corrupt"):
         with paths.opened(path, LARGEST_BYTES) as file:
             header = int.from_bytes(file.read(8), "little")
@@ -101,21 +101,21 @@ def refuse_larger(shape: EncoderConfig, *files: Path) -> None:
             sizes += [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118 - not a mapping
     path, stored = files[0], sum(sizes)
     if shape.num_hidden_layers > max(MOST_LAYERS, len(sizes)):  # to build them takes time also without values
-        raise InputError(f"{path} has {len(sizes):,} tensors, and the config beside it {shape.num_hidden_layers:,} layers")
+        raise InputError(f"{path} has {len(sizes):,} tensors, but its config has {shape.num_hidden_layers:,} layers")
     with naming(f"the model of {path} cannot be built"), without_values():
         refuse_out_of_range(shape)
         needed = sum(tensor.numel() for tensor in make_encoder(shape).state_dict().values())
     if needed > MOST_MORE * stored + FEWEST:
-        raise InputError(f"{path} has {stored:,} numbers, and the config beside it states an encoder of {needed:,}")
+        raise InputError(f"{path} has {stored:,} numbers, but its config states an encoder of {needed:,}")
 
 
 WRONG = (ArithmeticError, AttributeError, LookupError, OmegaConfBaseException, OSError, RuntimeError, SafetensorError)
-"""What the libraries raise for wrong content, beside ValueError and TypeError."""
+"""What the libraries raise for wrong content, besides ValueError and TypeError."""
 
 
 @contextlib.contextmanager
 def naming(what: str) -> Iterator[None]:
-    """InputError that says what is wrong, where the block meets wrong content."""
+    """Context that turns wrong content into an InputError with the reason."""
     try:
         yield
     except InputError:

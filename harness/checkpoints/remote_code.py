@@ -1,7 +1,7 @@
-"""Code that lies beside published weights: run by the hash that a command types as model.remote_code, or not at all.
+"""Code shipped with published weights: run only if model.remote_code gives its hash.
 
 Its config.json names classes as `auto_map`. Of a repository of the hub the hash is a commit; of a folder it is that of its .py
-files, which are kept under it, so that a run is read again without the folder and whatever lies there later is not run.
+files, which are kept under it, so that a run is read again without the folder and later changes there are not run.
 """
 
 import hashlib

@@ -14,7 +14,7 @@ from harness.tasks.rows import kind_by_features
 def checkpoint_of(config: RunConfig, allowed: Iterable[str] = ()) -> Checkpoint | None:
     """The weights that the composed run starts from; None for none.
 
-    InputError for weights that do not exist, for two of them, and for groups beside them, but those `allowed`, that would
+    InputError for weights that do not exist, for two of them, and for other groups, except those `allowed`, that would
     change them.
     """
     if config.pretrain.checkpoint is not None and config.model.init_from is not None:

@@ -16,7 +16,7 @@ from harness.study.status import CommandStatus, RunStatus
 from harness.terminal import WIDTH, counted, wrapped
 
 WITH_LOG = ("diverged", "out of memory", "timeout", "killed", "failed", "invalid")
-"""States in which the log of a run says more."""
+"""States whose run log tells more."""
 
 
 def main(options: Status) -> int:
@@ -71,9 +71,9 @@ def _details(study: str, command: CommandStatus) -> str:
 
 
 def _place(folder: Path) -> str:
-    """`cd FOLDER && ` where the command was called elsewhere; InputError for a folder that is none of a command."""
+    """`cd FOLDER && ` where the command was called elsewhere; InputError for a folder that is not a command's."""
     if not folder.is_absolute() or not str(folder).isprintable():
-        raise InputError(f"{str(folder)!r}, in a plan, is no folder of a command: expected its whole path")
+        raise InputError(f"{str(folder)!r}, in a plan, is not a command's folder: expected its absolute path")
     others = [folder / name for name in ("harness", "harness.py") if (folder / name).exists()]
     if others and others[0].resolve() != Path(paths.__file__).resolve().parent:  # `python -m harness` would run it there
         raise InputError(f"{folder}, where a command of the plan was called, has code of its own named harness")

@@ -154,8 +154,8 @@ def in_order(labels: Iterable[str], baseline: str) -> list[str]:
 def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run]) -> str:
     """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
 
-    Without a name it is `base`, or the only arm. An arm of which no run finished, among those left out, is taken only where no
-    other fits. InputError, listing the labels, where no arm or more than one fits.
+    Without a name it is `base`, or the only arm, or the one with the protocol `plain`. An arm of which no run finished, among
+    those left out, is taken only where no other fits. InputError, listing the labels, where no arm or more than one fits.
     """
     searched = "base" if name is None else name
     for pool in ([run for run in runs if not run.is_pretraining], runs):
@@ -168,8 +168,9 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
     if unfinished:
         return min(unfinished, key=settings)
     choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
-    if name is None and len(choices) == 1:
-        return choices[0]  # nothing is compared
+    plain = [label for label in choices if label.endswith(" protocol=plain")] if len(choices) > 1 else choices
+    if name is None and len(plain) == 1:
+        return plain[0]
     if name is None:
         raise InputError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
     raise unknown("baseline", name, choices, "")

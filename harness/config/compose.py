@@ -116,7 +116,7 @@ def main(
             if replicates and sweep.lacks_seeds():
                 seeds = [*map(str, range(FEWEST_REPLICATES))]
                 added, multirun = f"seed={','.join(seeds)}", () if "--multirun" in command.options else ("-m",)
-                note = f"{len(seeds)} seeds each ({added}), because arms are compared; seed=0 runs one"
+                note = f"Running {len(seeds)} seeds per arm ({added}), as verdicts need; seed=0 runs one"
                 command = command_line.read([*multirun, added, *arguments])
                 sys.argv[1:] = command.words  # so that the recorded command repeats these runs whatever the default becomes
                 sweep = replace(sweep, jobs=[(f"seed={seed}", *job) for seed in seeds for job in sweep.jobs], note=note)
@@ -136,7 +136,9 @@ def main(
     with contextlib.ExitStack() as stack:
         for output in {one.output for one in runs}:
             stack.enter_context(in_use(Path(output)))
-        stack.enter_context(console.headed(sweep.note))
+        stack.enter_context(
+            console.headed("\n".join(filter(None, [sweep.note, *(f"left out: {why}" for why in sweep.left_out)])))
+        )
         return run(runs)
 
 
@@ -359,6 +361,7 @@ class Sweep:
     has_launcher: bool = False  # of a plug-in, which starts the jobs
     composed: dict[tuple[str, ...], tuple[list[RunConfig], bool]] = field(default_factory=dict)  # by a job without its seeds
     note: str = ""  # printed before anything runs
+    left_out: list[InputError] = field(default_factory=list)  # why jobs are none
 
     @classmethod
     def of(cls, options: dict[str, str], overrides: list[Override], source: Source) -> "Sweep":
@@ -407,14 +410,24 @@ class Sweep:
         """The runs of a job, with its seed, or with those of its protocol where it names none."""
         replicate = Replicate.of(job)
         of_others, follows = self.runs_of(replicate.others)
+        starts = dict.fromkeys(run.protocol.starts_from for run in of_others if run.protocol.starts_from)
+        for task in [one for one in starts if one not in {run.task.name for run in of_others}]:
+            of_others = [*self.runs_of((*without(replicate.others, ("task",)), f"task={task}"))[0], *of_others]
         return [one.of_run(run, follows) for run in of_others for one in replicate.with_seeds(run.protocol.seeds)]
 
     def runs(self) -> list[RunConfig]:
         """All runs, in the order of the sweep."""
-        first = self.runs_of(Replicate.of(self.jobs[0]).others)[0][0]
         runs: list[RunConfig] = []
-        for job in [*self.jobs, *self.controls(first)]:
-            runs += self.of_job(job)
+        for job in self.jobs:
+            try:
+                runs += self.of_job(job)
+            except protocols.OtherTaskError as error:  # of several protocols one may have fewer tasks
+                self.left_out.append(error)
+        if not runs:
+            raise self.left_out[0]
+        runs += itertools.chain(*map(self.of_job, self.controls(runs[0])))
+        if runs[0].protocol_name:  # several tasks may start from one
+            runs = [*{(*sorted(run.overrides), str(run.seed)): run for run in runs}.values()]
         if any(run.sweep.until is Until.resolved for run in runs):
             if "pretrain.seed" in self.swept:
                 raise InputError(

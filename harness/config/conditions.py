@@ -119,7 +119,7 @@ READING_TEXT = When(
     lambda run, _: is_pretrained(run) or run.tokenizer.trained_on is TrainedOn.corpus, "reads running text", "pretrain=mlm"
 )
 RESIZED = When(lambda run, _: run.match.cost is not MatchOn.none, "is resized", "match=params")
-IN_GRID = When(lambda _, own: own.sampler is Sampler.grid, "searches a grid", "search=grid", Refused.everywhere)
+IN_GRID = When(lambda _, own: own.sampler is Sampler.grid, "searches a grid", "search=grid")
 SAMPLED = When(lambda _, own: own.sampler is not Sampler.grid, "samples its trials", "search.sampler=random")
 SEARCHING = When(lambda run, _: run.search.space, "searches for settings", "search=rate")
 # Pretraining

@@ -23,6 +23,10 @@ TYPED = re.compile(r"(?s)\+*task\.(\w+)\.((\w+)\.[^=]*=.*)")
 NAMED = re.compile(r"\+*protocol=(.*)")
 
 
+class OtherTaskError(InputError):
+    """A task of which a protocol says nothing."""
+
+
 class Protocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of `conf/protocol/`: settings are sections with keys of a run; those of `protocol` say how runs make a number."""
 
@@ -34,7 +38,7 @@ class Protocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def overrides(self, name: str, task: str) -> list[str]:
         """What is typed for the task in place of the protocol of this name; InputError for another task or section."""
         if task not in self.tasks:
-            raise unknown("task", task, self.tasks, f"protocol={name}")
+            raise OtherTaskError(f"protocol={name} has no task {task!r}: expected one of {', '.join(self.tasks)}")
         stated = flatten(self.settings) | flatten(self.tasks[task] or {})
         for key in stated:
             if not re.fullmatch(rf"({'|'.join(OF_PROTOCOLS)})(\.\w+)+", key):

@@ -173,7 +173,7 @@ class TaskConfig:
     label: str = "label"  # Column of the label; in CoNLL files its number works too.
     label_separator: str | None = option(
         None, MULTILABEL, earlier=...
-    )  # Separator of several labels in one cell; null tries `|`, `;` and `,`. Example: /.
+    )  # Separator of several labels in one cell; null tries `|`, `;` and `,`. Example: ;.
     labels: list[str] = field(default_factory=list)  # Class names in the order of their ids. Example: [negative,positive].
     scores: list[str] = field(
         default_factory=list
@@ -260,7 +260,7 @@ class TokenizerConfig:
     )  # Maximum characters to train the tokenizer on.
     vocab_size: int | None = option(
         8192, TOKENIZING, at_least=1, limit=LARGEST_TABLE
-    )  # Maximum vocabulary size; letters and special tokens are always kept. Null: the model's own. Example: 8192.
+    )  # Maximum vocabulary size; letters and special tokens are always kept. Null: what the model specifies.
     min_frequency: int = option(
         2, (TOKENIZING, MERGING), at_least=0
     )  # Minimum frequency of a pair to be merged (not for unigram).
@@ -268,9 +268,7 @@ class TokenizerConfig:
     multilingual: bool | None = option(
         False, (TOKENIZING, OF_LANGUAGES)
     )  # Also train the tokenizer on the text of task.languages, without labels.
-    separators: int | None = option(
-        1, at_least=1, limit=100
-    )  # Number of [SEP] tokens between the two texts of a pair. Example: 1.
+    separators: int | None = option(1, at_least=1, limit=100)  # Number of [SEP] tokens between the two texts of a pair.
     sentinels: int | None = option(
         None, earlier=0, at_least=0, limit=10_000
     )  # Number of sentinel tokens <extra_id_N> in the vocabulary. Null: 100 for span_corruption, else 0. Example: 100.
@@ -341,7 +339,7 @@ class SearchConfig:
 
     space: list[str] = field(
         default_factory=list
-    )  # Search space; choice(A,B) works too. Example: ["finetune.learning_rate=interval(1e-5,1e-4)"].
+    )  # Search space; choice(A,B) and tag(log,...) work too. Example: [finetune.learning_rate=interval(1e-5,1e-4)].
     trials: int = option(10, SAMPLED, at_least=1, limit=10000)  # Number of trials per arm and task.
     sampler: Sampler = Sampler.random  # Algorithm that selects the trials.
     part: float = option(1.0, IN_GRID, above=0, at_most=1)  # Share of the grid to run, sampled by search.seed.

@@ -17,7 +17,7 @@ SIEVE_BITS = 22
 
 
 def overlap(corpus: Corpus, items: Sequence[np.ndarray], n: int = LENGTH) -> float:
-    """Share of the items with at least one n-gram that occurs in a training document.
+    """Share of items with at least one n-gram that occurs in a training document.
 
     `items` are (tokens,) ids without special pieces. An item shorter than n is compared as a whole, an empty one never matches.
     Memory is bounded by the items; n-grams are compared by 64-bit hashes. ValueError without items.

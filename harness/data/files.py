@@ -117,7 +117,7 @@ def features(path: Path) -> dict[str, Any]:
     try:
         return dict(load_datasets().Features.from_arrow_schema(schema))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:  # of another version
-        raise InputError(f"{path}: what the file says of its columns is not read by `datasets`: {error}") from error
+        raise InputError(f"{path}: `datasets` cannot read the file's column types: {error}") from error
 
 
 def _parquet(path: Path, where: str, key: str, wanted: Wanted, advance: Callable[[int], object]) -> Iterator[Row]:
@@ -260,13 +260,13 @@ def _delimiter(head: str, wanted: Wanted) -> str:
 
 def _refuse_twice(header: list[str], where: str, key: str, wanted: Wanted) -> None:
     if any(header.count(name) > 1 for name in wanted.names):
-        raise InputError(f"{where}: two columns of the header {header} have the same name; fix the file of {key}")
+        raise InputError(f"{where}: header {header} names a column twice; fix the file of {key}")
 
 
 # Columns of words
 
 TAG = re.compile(r"O|[BIESLU]-.+")
-"""Of any scheme: IOB1, IOB2, BIOES, BILOU."""
+"""Tag of any scheme: IOB1, IOB2, BIOES, BILOU."""
 
 BLANKS = re.compile(r"[ \t]+")
 """Between columns: other white space is part of a word."""
@@ -275,7 +275,7 @@ RANGE = re.compile(r"\d+[-.]\d+", re.ASCII)
 """Number of a line of CoNLL-U that repeats words, or has one that is not in the text."""
 
 NUMBER = re.compile(r"-?\d{1,3}")
-"""Of a column that has no name."""
+"""Name of a column without one."""
 
 
 def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes: Mistakes) -> Iterator[Row]:
@@ -324,14 +324,15 @@ def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mist
 
 
 def _is_header(cells: list[str], where: str, wanted: Wanted) -> bool:
-    """Whether the first line names the columns: it has one that is read, or its last cell is no tag and its first no number.
-    InputError where tags are not read and that is not clear."""
+    """Whether the first line names the columns: it has one that is read, or its last cell is not a tag and its first not a
+    number. InputError where tags are not read and that is not clear.
+    """
     named = any(name in cells and not NUMBER.fullmatch(name) for name in wanted.names)
     is_tagged = NUMBER.fullmatch(wanted.label or "") or TAG.fullmatch(cells[-1])
     if named or is_tagged or cells[0].isdigit() or RANGE.fullmatch(cells[0]):
         return named
     if wanted.label is None:
-        raise InputError(f"{where}: {cells!r:.60} is no word with its tag: expected that, words alone, or a header")
+        raise InputError(f"{where}: {cells!r:.60} is not a word with its tag: expected one, words alone, or a header")
     return True
 
 

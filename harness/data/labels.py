@@ -17,10 +17,10 @@ SEPARATORS = ("|", ";", ",")
 """Between the labels of a text in a file that has no lists; the first one is what is written."""
 
 LIST = re.compile(r"""\[.*\]|[({]\s*['"].*[)}]""", re.DOTALL)
-"""A text that is a list of Python or JSON."""
+"""A list as Python or JSON text."""
 
 BITS = {"0": False, "1": True, "false": False, "true": True}
-"""Of a text that has a label or not."""
+"""Labels of a text that has one or not."""
 
 
 def is_missing(label: object) -> bool:
@@ -98,7 +98,7 @@ def _of_text(text: str, separator: str, task: TaskConfig, where: str) -> list[An
                 ):  # names that numpy prints
                     return [*values]
         raise InputError(
-            f"{where}: {text[:60]!r} in {task.label!r} of task.label is no list; expected [\"a\", \"b\"], ['a', 'b'] or a|b"
+            f"{where}: {text[:60]!r} in {task.label!r} of task.label is not a list: expected [\"a\", \"b\"], ['a', 'b'] or a|b"
         )
     if text in task.labels or not separator:
         return [text] if text else []

@@ -25,13 +25,13 @@ FILES = (WHOLE, SETTINGS, SPECIAL, ADDED, WORDS, PAIRS, MERGES)
 """All files that a tokenizer is read from."""
 
 LARGEST_BYTES = 200_000_000
-"""Of the file of a tokenizer or vocabulary; those of published models have at most a tenth."""
+"""Maximum size of a tokenizer or vocabulary file; published ones have at most a tenth."""
 
 UNLIMITED = 1e9
 """A `model_max_length` from which on there is none: transformers writes 1e30."""
 
 OF_PIECE = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
-"""What is said of a piece beside the vocabulary."""
+"""Attributes of an added piece."""
 
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """Roles of named special pieces, in the order in which they are added."""
@@ -68,7 +68,7 @@ def longest_text(folder: Path) -> int | None:
 
 
 def bytes_of(path: Path, said: str) -> bytes:
-    """Content of a file, which `said` names in the InputError for what is no file, too large or unreadable."""
+    """Content of a file, which `said` names in the InputError if it is not a file, too large or unreadable."""
     try:
         if not stat.S_ISREG((facts := path.stat()).st_mode):  # a device may have no end
             raise InputError(f"{said} is not a file")
@@ -110,7 +110,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 @dataclass
 class _Settings:
-    """What the files beside the pieces say."""
+    """The settings files of a tokenizer."""
 
     folder: Path
     values: dict[str, Any]
@@ -180,13 +180,13 @@ def _settings(folder: Path, whole: dict[str, Any]) -> _Settings:
 
 
 def _piece(said: _Settings, key: str, piece: Any) -> str | AddedToken:
-    """InputError for what is no piece."""
+    """InputError for an invalid piece."""
     if isinstance(piece, str | AddedToken):
         return piece
     try:
         return AddedToken(**{name: piece[name] for name in OF_PIECE if name in piece})
     except (TypeError, AttributeError) as error:
-        raise InputError(f"{said.folder / SETTINGS}: {key} has {piece!r:.60}, which is no piece") from error
+        raise InputError(f"{said.folder / SETTINGS}: {key} has {piece!r:.60}, which is not a piece") from error
 
 
 # Classes
@@ -280,7 +280,7 @@ def _class_of(folder: Path) -> str:
 
 def _cure(folder: Path) -> str:
     return (
-        f"; tokenizer.file={folder / WHOLE} reads that file as it is" if (folder / WHOLE).is_file() else "; set tokenizer.file"
+        f"; tokenizer.file={folder / WHOLE} reads that file unchanged" if (folder / WHOLE).is_file() else "; set tokenizer.file"
     )
 
 
@@ -380,7 +380,7 @@ def _vocabulary(folder: Path, name: str, pieces: str, whole: dict[str, Any]) -> 
 
 
 def _add(tokenizer: Tokenizer, said: _Settings) -> None:
-    """Adds the pieces beside the vocabulary, in the order of transformers."""
+    """Adds the added pieces, in the order of transformers."""
     there = {repr(piece) for piece in tokenizer.get_added_tokens_decoder().values()}
     new: list[str | AddedToken] = [piece for _, piece in sorted(said.added.items()) if repr(piece) not in there]
     names = {piece.content for piece in tokenizer.get_added_tokens_decoder().values()} | {*map(str, new)}

@@ -42,7 +42,7 @@ TEXT = (".csv", ".tsv", ".json", ".jsonl")
 """Endings of files of a local folder that are read as those of the user."""
 
 PLACE = {"name", "version", "data_dir", "data_files", "description", "features"}
-"""What a data set's config says that is no option of its loader."""
+"""Entries of a data set's config that are not options of its loader."""
 
 NAME = re.compile(r"([\w.-]+(?:/[\w.-]+)?)(?:@([\w./-]+))?")
 """A data set of the hub, and its revision."""
@@ -137,7 +137,7 @@ def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[
 
 
 def origin_of(source: Source, builder: Any) -> str:
-    """That of a configuration; on the hub with the commit that is read."""
+    """The source of a configuration; on the hub with the commit that is read."""
     revision = builder.hash if source.cached else None
     return _origin(replace(source, subset=builder.config.name, revision=revision), builder.info)
 
@@ -195,7 +195,7 @@ def _options(config: Any) -> dict[str, Any]:
 
 
 def feature(features: Any, name: str) -> Any:
-    """That of a column, or of what a dotted name reaches in it; None without it."""
+    """The feature of a column, or of the field that a dotted name reaches in it; None without it."""
     for part in [name] if name in (features or ()) else name.split("."):
         features = getattr(features, "feature", features)
         features = features.get(part) if isinstance(features, dict) else None
@@ -203,7 +203,7 @@ def feature(features: Any, name: str) -> Any:
 
 
 def _class_names(features: Any, label: str) -> list[str] | None:
-    """Of the class numbers of a column, or of those in its lists."""
+    """Class names of a column, or of its lists."""
     kept = feature(features, label)
     return getattr(getattr(kept, "feature", kept), "names", None)
 
@@ -436,7 +436,7 @@ def local_folder(data: DataConfig, name: str, key: str) -> str:
 
 
 def _no_folder(data: DataConfig, name: str, key: str) -> InputError:
-    """Names data.root, with a better one where it is one folder too high or too low, unless the name looks misspelt."""
+    """Names data.root, with a better one if it is one folder too high or too low, unless the name seems misspelt."""
     root = Path(present(data.root))
     there = sorted(path.name for path in root.iterdir() if path.is_dir())
     better = [str(path) for path in (*(root / one for one in there), root.parent) if os.path.isdir(path / name)]

@@ -94,7 +94,7 @@ def _read_tokenizer(config: TokenizerConfig) -> Tokenizer:
 
 
 def rows_in(tokenizer: Tokenizer, published: Tokenizer, said: str) -> list[int] | None:
-    """Of each piece its number in a published tokenizer, in the order of the pieces; None where all numbers are the same.
+    """Number of each piece in a published tokenizer, in the order of the pieces; None if all numbers are equal.
 
     InputError, beginning with what was `said`, for a piece that the published one has not.
     """

@@ -94,7 +94,7 @@ PROBE = "harness.hardware.peak_flops"
 """Module that measures, in a process of its own, because this one may not have loaded torch."""
 
 PROBE_THREADS = 1
-"""That multiply on a CPU: several wait for each other, so that beside a busy process both arithmetics are equally slow."""
+"""Threads that multiply on a CPU: several wait for each other, so that on a busy machine both dtypes are equally slow."""
 
 
 @dataclass(frozen=True)

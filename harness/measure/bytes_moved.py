@@ -1,9 +1,9 @@
 """Bytes that operators move, and how many these are; FLOPs per byte show whether a model is memory-bound or compute-bound.
 
 Every operator reads each of its input tensors once and writes each of its outputs once, at the width of its dtype. Views move
-nothing; an expanded tensor counts once; a look-up reads only the rows that it returns. Caches are not modelled, so the bytes
-are an upper bound and the intensity is a lower bound. A fused operator, such as attention on CPU, moves only its inputs and
-outputs.
+nothing; an expanded tensor counts once; an embedding lookup reads only the rows that it returns. Caches are not modelled, so
+the bytes are an upper bound and the intensity is a lower bound. A fused operator, such as attention on CPU, moves only its
+inputs and outputs.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The time of one call by two clocks, and the call that is timed: inference in evaluation mode."""
+"""Wall-clock and device time of one call: inference in evaluation mode."""
 
 import time
 from collections.abc import Callable

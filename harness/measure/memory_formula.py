@@ -113,7 +113,7 @@ def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | 
 
 
 def recomputed(model: Classifier, batch: Batch, without: list[Tensor]) -> int | None:
-    """Bytes that the largest layer saves beside its input and what all layers share, while it is computed again.
+    """Bytes that the largest layer saves while it is recomputed, without its input and what all layers share.
 
     None for a body whose layers cannot be run alone.
     """

@@ -31,7 +31,7 @@ BATCHES = 2
 def refuse_scored(task: TaskConfig) -> None:
     """InputError for a task that trains no head on the encoder: there is no classifier to look at."""
     if task.kind in UNTRAINED:
-        raise InputError(f"task={task.name} scores a model as it is, without a head on the encoder: choose another task")
+        raise InputError(f"task={task.name} scores a model without a head on the encoder: choose another task")
 
 
 def outputs_of(task: TaskConfig) -> int:

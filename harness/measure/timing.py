@@ -180,7 +180,7 @@ def memory_of_points(model: nn.Module, subject: Subject, baseline: Baseline) -> 
 
 
 def point(model: nn.Module, subject: Subject, size: int, length: int, peak: int | None) -> Point:
-    """Latency and throughput of texts without padding, beside their peak memory.
+    """Latency, throughput and peak memory of texts without padding.
 
     Throughput is that of a batch with about as many tokens as one of measure.length, so that short texts are
     not slow for being alone; a longer text is such a batch itself.

@@ -1,6 +1,6 @@
 """Warm-up until steady: calls are repeated until the last of them show no change of level, not a fixed number of times.
 
-A change of level is found as a change point (after arXiv:1602.00602, which shows that a fixed warm-up is no guarantee), by
+A change of level is found as a change point (after arXiv:1602.00602, which shows that a fixed warm-up guarantees nothing), by
 medians of log times instead of means and variances: one call that the scheduler delayed is not a new level.
 """
 
@@ -14,7 +14,7 @@ from harness.measure.latency import time_ms
 from harness.measure.records import WarmUp
 
 SEGMENT = 5
-"""Fewest calls of a level."""
+"""Minimum number of calls of a level."""
 
 STRETCH = 15
 """Calls without a change of level that count as steady."""

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import IO, TextIO
 
 PR_SET_PDEATHSIG = 1
-"""Number of that request in linux/prctl.h."""
+"""PR_SET_PDEATHSIG in linux/prctl.h."""
 
 ENDS_S = 2.0
-"""Seconds that a worker gets to end when it is told to: Ctrl-C ends a command within five."""
+"""Seconds that a worker has to end after a signal: Ctrl-C ends a command within five."""
 
 FORK = "HARNESS_FORK"
 """Environment variable; with the value 0 no worker is forked."""
@@ -125,7 +125,7 @@ def _pass_on(errors: IO[bytes]) -> None:
 
 _imports: dict[str, tuple[str, ...]] = {}
 _servers: dict[tuple[str, bool], Server] = {}
-"""Of each module, and apart for passive threads: their library reads how they wait when it is loaded."""
+"""Fork servers by module and thread mode: the library reads how threads wait when it is loaded."""
 
 
 def serve(module: str, *imports: str) -> None:
@@ -148,7 +148,7 @@ def server(module: str, passive: bool) -> Server | None:
 def start(module: str, arguments: list[str], threads: int, log: TextIO, passive: bool = False) -> Worker:
     """Starts a worker with its output in the log and this many CPU threads for its libraries.
 
-    Passive threads sleep while they wait for each other. Others spin, which is faster, but not beside a process that takes
+    Passive threads sleep while they wait for each other. Others spin, which is faster, except on a machine that takes
     a CPU away from one of them.
     """
     forks = server(module, passive)

@@ -8,10 +8,10 @@ from pathlib import Path
 from harness.errors import says_no_memory
 
 INVALID = 2
-"""Exit code of a worker that was asked for what cannot be run, as that of the command."""
+"""Exit code of a worker for a wrong input, as of a command."""
 
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-"""Signals that a process causes itself."""
+"""Signals that a process causes itself: a crash."""
 
 SHOWN = 10
 """Lines of a log that are kept with its end."""

@@ -203,7 +203,7 @@ def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
     is_control = config.model.random_weights and config.pretrain.checkpoint is not None
     if inputs.pretrained is None or is_control:
         return None
-    return paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
+    return paths.pretrained_weights(Path(inputs.pretrained), None if config.protocol.starts_from else config.pretrain.at)
 
 
 def _write_lengths(config: RunConfig, shape: flops.Shape, run_log: RunLog) -> None:

@@ -38,12 +38,12 @@ def opening(planned: list[PlannedRun]) -> str:
     left = [run for run in planned if not is_done(run)]
     paces_by_kind = earlier({run.config.output for run in planned}) if left else {}
     paces = [pace for run in left if (pace := paces_by_kind.get(kind_of(run)))]
-    text = f"{counted(len(planned), 'run')}: {len(planned) - len(left)} done, {len(left)} to do"
+    text = f"{counted(len(planned), 'run')}, {len(planned) - len(left)} already finished"
     if not paces:
         return text
     seconds = training_s([pace.seconds for pace in paces], planned[0].config.hardware.workers or 1)
     of = "" if len(paces) == len(left) else f" for {len(paces)} of them"
-    return f"{text}, about {duration(seconds)}{of} by earlier runs"
+    return f"{text}; about {duration(seconds)} left{of}, judging by earlier runs"
 
 
 def training_s(seconds: list[float], workers: int) -> float:

@@ -26,7 +26,7 @@ LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval",
 """Packages whose version may change results."""
 
 SERVING = {Backend.onnxruntime: "onnxruntime", Precision.int8_weights: "torchao"}
-"""Those of them that only some served models need."""
+"""Packages that only some served models need."""
 
 DEVICES = ("hardware.devices", "hardware.sharding", "hardware.threads")
 """Keys that say how many processes and threads share the work."""
@@ -136,7 +136,7 @@ class Identity:
 
     @property
     def unnamed(self) -> str:
-        """The same for one model and recipe under two names: of what is built, without choices and keys that nothing reads."""
+        """Equal for one model and recipe under two names: hashes what is built, without choices and unread keys."""
         model = {f"model.{key}": str(value) for key, value in built(self.config.model).items()}
         return self._hash((*CHOICES, *(f"model.{key}" for key in NEEDS), *rules.unread_by(self.config)), model)
 

@@ -18,16 +18,16 @@ from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import Entry, Reader, RunLog, State
 
 SMALLEST_LOSS = 0.01
-"""Losses below count as this one: a training that begins and ends there has not risen."""
+"""Smaller losses count as this one: a training that begins and ends below it has not risen."""
 
 FIRST_NOISE = 0.5
 """Scatter of the logarithm of one batch's loss, where the last losses are too few to show theirs."""
 
 SIGMAS = 3
-"""Standard errors from which on a loss has risen or falls: one of 700 healthy trainings is beyond."""
+"""Standard errors from which a loss counts as risen or falling: one of 700 healthy trainings exceeds it."""
 
 FEWEST_STEPS = 20
-"""Steps from which on a loss can be said to fall still."""
+"""Minimum number of steps to say that a loss still falls."""
 
 FALLING = 0.15
 """Share of the whole fall that happens in the last fifth of the steps; a straight line has a quarter there."""
@@ -65,7 +65,7 @@ def state_of(found: Iterable[Note]) -> State:
 
 
 def not_finite(config: RunConfig, error: Exception) -> Note:
-    """The note on a loss that is no number."""
+    """The note on a loss that is not finite."""
     phase = "finetune" if has_task(config) else "pretrain"
     return Note(State.diverged, f"{error}: lower {_key(config, phase, 'learning_rate')}")
 
@@ -79,7 +79,7 @@ def notes(config: RunConfig, run_log: RunLog, parameters: Mapping[str, str]) -> 
 def judged(
     config: RunConfig, entries: Sequence[Entry], values: Mapping[str, float], parameters: Mapping[str, str]
 ) -> list[Note]:
-    """The same by the entries of a log, with its curves, and its results by metric."""
+    """Notes from a run's log entries, their curves, and its results by metric."""
     pretrains = not has_task(config)
     phase = "pretrain" if pretrains else "finetune"
     losses = [entry["value"] for entry in entries if entry.get("key") == f"{phase}/loss"]

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ import numpy as np
 
 from harness import extensions, paths, records
 from harness.checkpoints import huggingface, language_model, native, pretrained, start, teacher
+from harness.comparison import arms
 from harness.comparison.paired import grouped
 from harness.config.choices import Device, Keep, MatchOn, TaskKind, TrainedOn
 from harness.config.conditions import has_task, is_only_scored, is_pretrained
@@ -87,20 +89,25 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     InputError, before any run starts, if the data of any of them cannot be used.
     """
     planned: dict[Path, PlannedRun] = {}
+    first: dict[tuple[str, ...], dict[int, PlannedRun]] = {}  # runs that others start from, by seed
     cache = Cache()
-    for config in with_sizes(with_workers(composed, facts.cores()), cache):
-        for run in _runs(config, cache, planned):
+    for config in itertools.chain(*stages(with_sizes(with_workers(composed, facts.cores()), cache))):
+        by_seed = first.get(_stage(config, config.protocol.starts_from), {})
+        needed = by_seed.get(config.seed) or next(iter(by_seed.values()), None)
+        for run in _runs(config, cache, planned, needed):
+            run = run if needed is None or run.inputs.is_pretraining else _staged(run, needed)
             weights = run.config.model.init_from or run.config.model.encoder
             read = run.inputs.weights_read and f"{weights}: {run.inputs.weights_read}"
             shape = _resizing(run.config).note(run.config) if run.config.matched else None
-            name, begun = config.protocol_name, config.protocol.starts_from
-            staged = f"protocol={name} begins {config.task.name} with the weights of {begun}: not done here" if begun else ""
+            begun = needed and f"{needed.config.task.name} ({needed.config.label})"
+            staged = begun and f"{config.task.name} starts from the fine-tuned weights of {begun}"
             said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run), staged)
             run.notes = [*filter(None, said), *run.notes]
-            first = planned.setdefault(run.folder, run)
-            if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
+            same = planned.setdefault(run.folder, run)
+            first.setdefault(_stage(config, config.task.name), {}).setdefault(config.seed, same)
+            if not run.inputs.is_pretraining and same.config.label != run.config.label:  # a pretraining may serve several
                 raise InputError(
-                    f"{first.config.label!r} and {run.config.label!r} are one run: what they differ in has no effect here; "
+                    f"{same.config.label!r} and {run.config.label!r} are one run: what they differ in has no effect here; "
                     "leave one of them out"
                 )
     runs = list(planned.values())
@@ -113,6 +120,18 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
             run.lifted = lifted
     _choose_what_is_kept([run for run in runs if not run.inputs.is_pretraining])
     return run_order(runs)
+
+
+def stages(composed: list[RunConfig]) -> list[list[RunConfig]]:
+    """The runs whose weights others start from, by their protocol, and then the others; empty ones are left out."""
+    starts = {_stage(run, run.protocol.starts_from) for run in composed if run.protocol.starts_from}
+    first = [run for run in composed if _stage(run, run.task.name) in starts]
+    return [stage for stage in (first, [run for run in composed if run not in first]) if stage]
+
+
+def _stage(run: RunConfig, task: str | None) -> tuple[str, ...]:
+    """The same for runs of one arm on this task, trials of a search too."""
+    return (run.arm, run.scale_name, repr(run.settings_without("finetune")), str(task))
 
 
 def _alike(runs: list[PlannedRun]) -> list[str]:
@@ -155,20 +174,21 @@ def _resizing(run: RunConfig) -> Resizing:
 
 
 def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
-    """Where finetune.keep is not set, a single run keeps its last weights, and the runs of a sweep keep none."""
-    default = Keep.last if len(runs) == 1 else Keep.none
+    """Where finetune.keep is not set, a single run keeps its last weights, and of a sweep only runs that others start from."""
+    default, needed = Keep.last if len(runs) == 1 else Keep.none, {id(run.needs) for run in runs}
     for run in runs:
         finetune = run.config.finetune
-        keeps = finetune.enabled and finetune.keep not in (None, Keep.none)
+        keep = Keep.last if id(run) in needed and finetune.keep in (None, Keep.none) else finetune.keep
+        keeps = finetune.enabled and keep not in (None, Keep.none)
         run.needs_weights = [run.folder / paths.WEIGHTS] if keeps else []
-        run.drops_weights = finetune.enabled and finetune.keep is None and default is Keep.none
-        run.config = replace(run.config, finetune=replace(finetune, keep=finetune.keep or default))
+        run.drops_weights = finetune.enabled and keep is None and default is Keep.none
+        run.config = replace(run.config, finetune=replace(finetune, keep=keep or default))
 
 
 def not_needed(planned: list[PlannedRun]) -> list[PlannedRun]:
     """Those that no other one needs: all but the pretrainings that runs start from."""
     needed = {id(run.needs) for run in planned}
-    return [run for run in planned if id(run) not in needed]
+    return [run for run in planned if id(run) not in needed or not run.inputs.is_pretraining]
 
 
 def run_order(planned: list[PlannedRun]) -> list[PlannedRun]:
@@ -228,10 +248,15 @@ class Cache:
         return self._keys[settings]
 
 
-def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) -> list[PlannedRun]:
-    """The composed run, after the pretraining that it needs, if any."""
+def _runs(
+    composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun], first: PlannedRun | None = None
+) -> list[PlannedRun]:
+    """The composed run, after the pretraining that it needs, if any, with the vocabulary of `first`, whose weights it gets."""
     prerequisites = start.read(composed)
     config = resolve(composed, prerequisites)
+    if first is not None and not (config.tokenizer.file or config.tokenizer.vocab_file):
+        file = str(paths.data_folder(config.output, first.inputs.rows) / native.TOKENIZER)
+        config = replace(config, tokenizer=replace(config.tokenizer, file=file))
     tokenizer_file = hashlib.sha256(vocabulary_bytes(config.tokenizer)).hexdigest()[:16]
     if config.pretrain.checkpoint is not None and prerequisites.checkpoint is not None:
         return [_from_checkpoint(config, prerequisites, prerequisites.checkpoint, tokenizer_file, cache)]
@@ -344,6 +369,13 @@ def _from_checkpoint(
         content=run.inputs.content | {"recipe": source["recipe"], "text": source["text"]},
     )
     return replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder)
+
+
+def _staged(run: PlannedRun, first: PlannedRun) -> PlannedRun:
+    """The run from the weights of another fine-tuning, which was planned before it (arXiv:1811.01088)."""
+    content = run.inputs.content | {"recipe": arms.short_hash(first.identity.facts)}
+    inputs = replace(run.inputs, pretraining=first.identity.fingerprint, pretrained=str(first.folder), content=content)
+    return replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder, needs=first)
 
 
 def _overlap(config: RunConfig, inputs: Inputs) -> float:

@@ -51,11 +51,11 @@ class Screen:
             self.bars.update(self._all, advance=1, state=self._text())
 
     def _text(self) -> str:
-        """`1/4, 3 left, about 2 min; 1 not finished`; the time is that of the runs of this command so far."""
-        left = f"{self._runs - self._left}/{self._runs}, {self._left} left"
+        """`1/4 finished, about 2 min left; 1 failed`; the time is that of the runs of this command so far."""
+        left = f"{self._runs - self._left}/{self._runs} finished"
         if self._done and self._left:
-            left += f", about {duration((time.monotonic() - self._began) / self._done * self._left)}"
-        return left + (f"; {self._failed} not finished" if self._failed else "")
+            left += f", about {duration((time.monotonic() - self._began) / self._done * self._left)} left"
+        return left + (f"; {self._failed} failed" if self._failed else "")
 
 
 class Display:
@@ -165,7 +165,7 @@ class TimingProgress(Display):
         """A launch begins."""
         if self._done:
             left = (time.monotonic() - self._began) / self._done * (self._launches - self._done)
-            what += f", at most about {left:.0f} s left"
+            what += f", up to {left:.0f} s left"
         self.place(what, self._done, self._launches)
         self.say_sometimes(what)
         self._done += 1

@@ -38,7 +38,7 @@ from harness.training.distributed import LONGEST_WAIT, join, leave
 RANK = "harness.study.ranks"
 
 LIBRARIES = ("gloo", "NCCL")
-"""Of communication: named in the errors of ranks that have lost another one."""
+"""Communication libraries, named in the errors of ranks that have lost another one."""
 
 MONITORED_S = 0.1
 """Seconds between two looks at the processes."""

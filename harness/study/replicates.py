@@ -2,10 +2,10 @@
 
 Within a budget, a block is one task with one seed: all its arms, so that every arm of a comparison has the same seeds. First
 come two blocks of every task. Each further one goes to the task where the 95 % interval of the *mean over all arms* is widest,
-in units of the margin within which arms are the same. That mean says nothing of how arms differ: with normal noise it is
+in units of the margin within which arms are the same. That mean does not depend on how arms differ: with normal noise it is
 independent of every difference between them, so that the tests keep their level. A rule that looks at the differences does not:
 where seeds go to the arm with the widest interval of its own difference, 6 to 10 % of families of equal arms are
-told apart.
+called different.
 
 With `sweep.until=resolved` seeds are added until the headline of every arm is resolved. The numbers of seeds after which it is
 judged are fixed before the first run (`by_launch.looks`): interim analyses. At each, `reports.after_look` judges the finished
@@ -189,7 +189,9 @@ def announced(planned: list[PlannedRun]) -> list[str]:
     if planned[0].config.sweep.until is Until.seeds:
         return []
     after, level = f"{', '.join(map(str, numbers))} seeds", f"{100 * LEVEL:.0f} %"
-    return [f"adds seeds until every arm is resolved (sweep.until): looks after {after}, which share the level of {level}"]
+    return [
+        f"Adding seeds until every arm has a verdict (sweep.until): interim analyses after {after}, at a joint level of {level}"
+    ]
 
 
 def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:
@@ -220,7 +222,7 @@ def beyond_budget(planned: list[PlannedRun], following: list[PlannedRun]) -> str
     if used + expected <= 60 * minutes:
         return None
     return (
-        f"{duration(used)} of sweep.budget_minutes={minutes:g} are used, and the next look takes about {duration(expected)}; "
+        f"{duration(used)} of sweep.budget_minutes={minutes:g} are used, the next analysis takes about {duration(expected)}; "
         "a larger budget continues"
     )
 

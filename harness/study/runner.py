@@ -64,7 +64,7 @@ class LoadCheck:
         if self.is_busy:
             processes.server(WORKER, passive=True)
         if self.is_busy and not was_busy:
-            console.plain(f"other processes keep {cpus:.1f} CPUs busy: threads sleep while they wait for each other")
+            console.plain(f"Machine busy (other processes use {cpus:.1f} CPUs): threads yield while waiting")
         return self.is_busy
 
 
@@ -169,7 +169,7 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
             command.micro_batches.learn(run, record)
             if result is not None and not all(folder.is_dir() for folder in run.needs_weights):
                 key, result = "pretrain.keep" if run.inputs.is_pretraining else "finetune.keep", None
-                console.plain(f"{run.label}: finished without its weights, which {key} asks for: runs again")
+                console.plain(f"{run.label}: finished, but its weights were not kept ({key}): running again")
             if result is None or run.config.rerun:
                 return _start_workers(run, command), True
             console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again)")
@@ -235,7 +235,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
         run_folder.prepare(run.folder, run.config, record)
         resumes = run.inputs.is_pretraining and not run.config.rerun  # the same pretraining on other devices
         if resumes and (other := run_folder.take_over(run.folder, run.config, record)):
-            console.plain(f"{run.label}: resumes what {other.name} left on other devices")
+            console.plain(f"{run.label}: resuming {other.name}, begun on other devices")
     tracked = TrackedRun(command.trackers, run.config, record, run.folder)
     watchdog, ended, retries = Watchdog(run.config.sweep, run.folder), INTERRUPTED, 0
     try:

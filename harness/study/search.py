@@ -25,7 +25,7 @@ from harness.terminal import console, counted
 from harness.tracking.run_log import Result, State
 
 SECTION = "finetune."
-"""Of the keys that may be searched: trials share their data and their pretraining."""
+"""Prefix of searchable keys: trials share their data and their pretraining."""
 
 Settings = dict[str, Any]
 """Key -> value of one trial."""
@@ -48,7 +48,7 @@ class Dimension:
 
 
 def dimensions(config: RunConfig) -> list[Dimension]:
-    """The space of the run's search; InputError for one that is no space, or whose ends no run could have."""
+    """The space of the run's search; InputError for an invalid space, or one whose ends no run could have."""
     if config.search.selected_on is KeepBest.none:
         raise InputError("search.selected_on=none chooses nothing: expected tune or validation")
     if config.finetune.keep_best is KeepBest.validation and config.search.selected_on is KeepBest.tune:
@@ -67,7 +67,7 @@ def dimensions(config: RunConfig) -> list[Dimension]:
 def _dimension(text: str) -> Dimension:
     """The dimension of `KEY=choice(...)` and the like, as Hydra reads them."""
     wrong = InputError(
-        f"search.space: {text!r} is no range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
+        f"search.space: {text!r} is not a range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
         "or KEY=choice(A,B)"
     )
     parsed = values_of(text)
@@ -286,18 +286,22 @@ def announced(composed: list[RunConfig]) -> str | None:
     fewest = sum(trials)
     most = sum(number * rungs_of(config.search) for number, config in zip(trials, searches, strict=True))
     runs = counted(fewest, "run") if most == fewest else f"{fewest:,} to {most:,} runs"  # a trial may end at any budget
-    first, search = searches[0], searches[0].search
-    share = first.task.tune_share or search.tune_share
-    rows = f"trained on {100 * (1 - share):g} % of the rows of train and scored on the others"
-    if search.selected_on is KeepBest.validation:
-        rows = "scored on the very rows that are reported (search.selected_on=validation)"
-    part = f" ({100 * search.part:g} % of the grid, drawn by search.seed={search.seed})" if search.part < 1 else ""
+    scored = " or ".join(dict.fromkeys(map(_scored, searches)))
     arms = len({key_of(config)[:-1] for config in searches})
     each = counted(trials[0], "trial") if len({*trials}) == 1 else f"{min(trials)} to {max(trials)} trials"
     return (
-        f"search: {each}{part} of each of {counted(arms, 'arm')}, on each task, come first, "
-        f"{runs} in all without measurements, {rows}; the table is of the settings given"
+        f"search: {each} of each of {counted(arms, 'arm')}, on each task, come first, "
+        f"{runs} in all without measurements, {scored}; the table is of the settings given"
     )
+
+
+def _scored(config: RunConfig) -> str:
+    """On which rows the trials of this run are scored, and which part of its grid they are."""
+    search, share = config.search, config.task.tune_share or config.search.tune_share
+    part = f" ({100 * search.part:g} % of the grid, drawn by search.seed={search.seed})" if search.part < 1 else ""
+    if search.selected_on is KeepBest.validation:
+        return f"scored on the very rows that are reported (search.selected_on=validation){part}"
+    return f"trained on {100 * (1 - share):g} % of the rows of train and scored on the others{part}"
 
 
 def _overrides(config: RunConfig, settings: Settings) -> list[str]:

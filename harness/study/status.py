@@ -1,4 +1,4 @@
-"""The plan of a study, which its commands write beside the runs, and the state of every planned run, from the files alone."""
+"""The plan of a study, which its commands write next to the runs, and the state of every planned run, from the files alone."""
 
 import fcntl
 import os
@@ -109,7 +109,7 @@ OF_HYDRA = re.compile(
 def rebuilt(command: str) -> tuple[str, list[str]]:
     """The command of a plan, quoted for a shell from its parsed settings, and those that are left out.
 
-    InputError for what is no command of the harness.
+    InputError for anything but a command of the harness.
     """
     try:
         typed = shlex.split(command)
@@ -117,9 +117,9 @@ def rebuilt(command: str) -> tuple[str, list[str]]:
             raise InputError("it does not begin with python -m harness")
         parsed = command_line.read(typed[3:])
         if unknown_key := next((one for one in parsed.overrides if not re.match(r"\+{0,2}~?[\w./@:-]+(=|$)", one)), None):
-            raise InputError(f"{unknown_key!r} is no setting")
+            raise InputError(f"{unknown_key!r} is not a setting")
     except ValueError as error:  # InputError is one; a quotation mark without a partner
-        raise InputError(f"{on_one_line(command, LONGEST)!r} is no command of the harness: {error}") from error
+        raise InputError(f"{on_one_line(command, LONGEST)!r} is not a command of the harness: {error}") from error
     of_hydra = [one for one in parsed.overrides if re.match(r"\+*~?hydra[./]", one)]
     left_out = [one for one in of_hydra if not OF_HYDRA.fullmatch(one.lstrip("+"))]
     left_out += [one for one in parsed.overrides if re.search(r"\$\{.*:", one, re.DOTALL)]  # may read the environment
@@ -141,7 +141,7 @@ def called(output: str, study: str) -> str:
 
 
 RUNNING, NOT_STARTED, CORRUPT = "running", "not started", "corrupt"
-"""States of runs that have not ended, or whose files cannot be read, beside those of `State`."""
+"""States of runs that have not ended, or whose files cannot be read, besides those of `State`."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.redact import redacted
 from harness.study import forecast, hypothesis, prepare_workers, replicates, run_folder, status, timing_session
-from harness.study.plan import PlannedRun, plan, with_sizes, with_workers
+from harness.study.plan import PlannedRun, plan, stages, with_sizes, with_workers
 from harness.study.progress import Screen
 from harness.study.runner import Command, LoadCheck, Runner
 from harness.study.schedule import Failures, Order
@@ -47,17 +47,15 @@ def run_study(configs: list[RunConfig]) -> int:
         refuse_as_one_command(configs)
         hypothesis.refuse_late(configs)
         if any(config.search.space for config in configs):
-            searches, trials = Searches(with_sizes(configs)), []
-            for runs, heading in searches.rounds():
-                with live_line("preparing data"):
-                    folders = [plan([config])[-1].folder for config in runs]
-                    planned = plan(runs)
-                trackers = trackers or _opened(configs[0])
-                trials += planned
-                with _begun(planned, trackers, heading, trials):
-                    run_in_order(planned, trackers, load)
-                searches.take([run_log.result(folder) for folder in folders])
-            configs = searches.tuned()
+            trackers, first = _opened(configs[0]), []
+            for stage in stages(with_sizes(configs)):
+                if first:  # whose weights the trials of this one start from
+                    planned = plan(first)
+                    with _begun(planned, trackers):
+                        if not run_in_order(planned, trackers, load, times=False):
+                            return 1
+                first += _tuned(stage, first, trackers, load)
+            configs = first
         with live_line("preparing data"):
             planned = plan(configs)
         trackers = trackers or _opened(configs[0])
@@ -68,6 +66,20 @@ def run_study(configs: list[RunConfig]) -> int:
             for folder in _studies(planned):
                 console.result(f"results: {os.path.relpath(folder)} (what happened: {os.path.relpath(folder / console.LOG)})")
         return 0 if all_finished else 1
+
+
+def _tuned(configs: list[RunConfig], first: list[RunConfig], trackers: Trackers, load: LoadCheck) -> list[RunConfig]:
+    """The runs with the best settings of the trials, which run here; `first`: finished ones that they may start from."""
+    searches, trials = Searches(configs), []
+    for runs, heading in searches.rounds():
+        with live_line("preparing data"):
+            folders = [plan([*first, config])[-1].folder for config in runs]
+            planned = [run for run in plan([*first, *runs]) if run.folder in folders or run.inputs.is_pretraining]
+        trials += planned
+        with _begun(planned, trackers, heading, trials):
+            run_in_order(planned, trackers, load)
+        searches.take([run_log.result(folder) for folder in folders])
+    return searches.tuned()
 
 
 def conclude(configs: list[RunConfig]) -> int:
@@ -137,7 +149,7 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
     for note in dict.fromkeys([*notes, *filter(None, on_scale)]):
         (console.problem if note.startswith("warning: ") else console.plain)(note)
     if any(run.drops_weights and run_log.result(run.folder) is None for run in planned):
-        console.plain("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them")
+        console.plain("Sweeps keep no checkpoints (finetune.keep=last does)")
     if len(planned) > 1:
         console.plain(forecast.opening(planned))
     if not heading and (text := replicates.no_study(planned)):
@@ -184,21 +196,21 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
         all_finished &= run_in_order(runs, trackers, load, times=False)
         if any(run_log.result(run.folder) is None for run in ran):
             console.problem(
-                f"not judged after {counted(seeds, 'seed')}: not all runs have a result; the same command continues"
+                f"No verdicts after {counted(seeds, 'seed')}: not all runs have a result; the same command continues"
             )
             return False
         try:
             look = replicates.take(ran, len(parts), trackers)
         except RuntimeError as error:
-            console.problem(f"not judged after {counted(seeds, 'seed')}: {redacted(str(error))}")
+            console.problem(f"No verdicts after {counted(seeds, 'seed')}: {redacted(str(error))}")
             return False
-        console.plain(f"after {counted(seeds, 'seed')}: {'; '.join(f'{arm} {text}' for arm, text in look.arms.items())}")
+        console.plain(f"After {counted(seeds, 'seed')}: {'; '.join(f'{arm} {text}' for arm, text in look.arms.items())}")
         if not look.unresolved:
             break
         following = list(parts.values())[number : number + 1]
         reason = replicates.beyond_budget(ran, *following) if following else "a larger sweep.most_seeds continues"
         if reason:
-            console.problem(f"inconclusive after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
+            console.problem(f"Inconclusive after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
             break
     if planned[0].config.sweep.timing:
         with Screen(len(ran)) as screen:
@@ -249,7 +261,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
     if left := queue.summary():
         console.problem(f"{left}; what is left: {_status(planned)}")
     if stop is not None:
-        console.problem(f"the sweep stops: {stop}; the same command again runs what is left, and times what has finished")
+        console.problem(f"Sweep stopped: {stop}. The same command continues it")
     if failures.ends:
         not_started = len(planned) - ended - len(queue.left)
         console.problem(f"{failures.summary(len(planned), not_started)}; why: {_status(planned)}")

@@ -10,8 +10,8 @@ asked for (measure.throughput_texts=null). The launch times training steps: othe
 another shape. Its launches share what torch.compile makes.
 
 A session ends before its last round where every comparison with the baseline is decided: different, or the same within the
-margin. With each further look at them chance alone would name more differences, so the looks are few, fixed before the first
-round (`by_launch.looks`), and share the level: all verdicts, whenever the session ends, are at the level of one look.
+margin. With each further interim analysis chance alone would name more differences, so these are few, fixed before the first
+round (`by_launch.looks`), and share the level: all verdicts, whenever the session ends, are at the level of a single analysis.
 `tests/harness/comparison/test_stopping.py` simulates it.
 
 What it measured of a run is in the run's folder: percentiles over all calls, values per launch, raw calls in a compressed file.
@@ -191,7 +191,7 @@ class Session:
 
     @property
     def name(self) -> str:
-        """That of its folder."""
+        """Name of its folder."""
         return self.folder.name
 
     @contextlib.contextmanager
@@ -225,10 +225,8 @@ class Session:
         timed, first = [*self.timed.values()], self._state["rounds"]
         most, replicates = max(it.config.measure.rounds for it in timed), sum(it.is_aa_replicate for it in timed)
         counts = f"{counted(len(timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
-        resumed = f"; resumes at round {first + 1}" if first else ""
-        console.plain(
-            f"Timing {counts}, at most {counted(most, 'round')} (measure=none skips this; session {self.name}{resumed})"
-        )
+        resumed = f", resuming at round {first + 1}" if first else ""
+        console.plain(f"Timing {counts}, up to {counted(most, 'round')}{resumed} (measure=none skips timing)")
         began, launches = time.monotonic(), sum(max(0, it.config.measure.rounds - first) for it in timed)
         compiles = any(it.config.hardware.compile for it in timed)  # to a place that is not among results: its content is run
         compiled = tempfile.TemporaryDirectory(prefix="harness-compiled-") if compiles else contextlib.nullcontext("")
@@ -239,7 +237,7 @@ class Session:
                 active = [it for it in timed if not it.failed and number < it.config.measure.rounds]
                 random.Random(f"{self.name} {number}").shuffle(active)
                 for variant in active:
-                    progress.launch(f"{variant.title}, round {number + 1} of at most {most}")
+                    progress.launch(f"{variant.title}, round {number + 1} of up to {most}")
                     self._launch(variant, number, Path(place))
                 self._state["rounds"] = number + 1
                 self._state["failed"] = {name: it.failed for name, it in self.timed.items() if it.failed}
@@ -255,19 +253,18 @@ class Session:
         listed = ", ".join(f"{metrics.SHORT[metric]} {percent}" for metric, percent in percents.items())
         comparisons = sum(len(table.arms) for table in tables)
         needed = [rounds for table in tables for rounds in table.undecided(len(self.looks))]
-        decided = f", {comparisons - len(needed)} of {counted(comparisons, 'comparison')} decided" if comparisons else ""
-        noise = f"; noise floor by A/A replicates: {listed}" if listed else ""
-        console.plain(f"Timing: {counted(done, 'round')} in {seconds:.0f} s{decided}{noise}")
+        decided = f"; {comparisons - len(needed)} of {counted(comparisons, 'comparison')} decided" if comparisons else ""
+        noise = f". Noise floor: {listed}" if listed else ""
+        console.plain(f"Timed {counted(done, 'round')} in {seconds:.0f} s{decided}{noise}")
         if needed and done > first:
             rounds, minutes = max(needed), max(needed) * seconds / (done - first) / 60
-            again = f"about {rounds} rounds, {minutes:.0f} minutes (measure.rounds={rounds} sweep.retime=true)"
-            console.plain(f"Timing: the others take {again if rounds <= MOST_PAIRS else f'over {MOST_PAIRS:,} rounds'}")
+            again = f"about {rounds} rounds, {minutes:.0f} min (measure.rounds={rounds} sweep.retime=true)"
+            console.plain(f"Timing the others takes {again if rounds <= MOST_PAIRS else f'over {MOST_PAIRS:,} rounds'}")
         for metric, floor in floors.items():
             if floor > HIGHEST_FLOOR:
                 console.problem(
-                    f"Timing: the noise floor of {metrics.SHORT[metric]}, {by_launch.percent(floor):.0f} %, is above "
-                    f"{by_launch.percent(HIGHEST_FLOOR):.0f} %: no verdict on it; the same command with sweep.retime=true on a "
-                    "quieter machine times again, and trains nothing"
+                    f"No verdict on {metrics.SHORT[metric]}: noise floor {by_launch.percent(floor):.0f} %, above "
+                    f"{by_launch.percent(HIGHEST_FLOOR):.0f} %. On a quieter machine add sweep.retime=true: it trains nothing"
                 )
         for variant in self.timed.values():
             if variant.failed is not None:
@@ -386,7 +383,7 @@ def _hardware(timed: Timed) -> str:
 
 
 def _foreign(launches: list[Launch]) -> float:
-    """CPUs that other processes kept busy beside a launch that the wall clock alone times; 0 where it need not be repeated."""
+    """CPUs that other processes kept busy during a launch that only the wall clock times; 0 if it need not be repeated."""
     return 0.0 if launches[0].latency.device_ms else launches[0].foreign_cpus or 0.0
 
 

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import methodcaller
@@ -45,14 +44,13 @@ def first_arm(planned: Sequence[PlannedRun]) -> str:
 def write_report(config: RunConfig, first: str) -> Path | None:
     """Folder of the report on this study, whose first table is shown; None, and why, where it could not be written.
 
-    One that is of the runs as the store has them now stays as it is, whichever command has written it. The baseline is the
+    A report that is up to date stays unchanged, whichever command wrote it. The baseline is the
     arm `base`, or the `first` arm that the command names.
     """
     folder, audit = paths.report_folder(config.output, config.study), paths.audit_file(config.output)
     uri = config.tracking.uri or paths.database_uri(config.output)
     arguments = ["--study", config.study, "--to", str(folder), "--tracking.uri", uri, "--baseline", "base", "--baseline", first]
     arguments += ["--audit", str(audit)] if audit.is_file() else []
-    began = time.monotonic()
     try:
         with live_line("writing the report"):
             request = {"arguments": arguments, "stamp": str(paths.report_stamp(config.output, config.study))}
@@ -60,10 +58,10 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     except RuntimeError as error:
         console.problem(f"no report: {redacted(str(error))}")
         return None
-    if shown := document.first_screen(document.read((folder / document.FILE).read_bytes()).screen):
+    written = msgspec.json.decode((folder / document.FILE).read_bytes(), type=document.Document)
+    if shown := document.first_screen(written.screen):
         console.result(f"\n{shown}\n")
-    how = f"{time.monotonic() - began:.0f} s, report=false skips it" if done == "written" else "nothing has changed"
-    console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {how})")
+    console.result(f"Report{'' if done == 'written' else ' (unchanged)'}: {os.path.relpath(folder / 'report.html')}")
     return folder
 
 
@@ -87,7 +85,7 @@ def show_table(planned: Sequence[PlannedRun], heading: str = "") -> None:
         console.problem(f"no table: {redacted(str(error))}")
         return
     if screen is not None:
-        console.result("\n".join(["", *filter(None, [heading]), document.first_screen(screen, is_last=False), ""]))
+        console.result("\n".join(["", *filter(None, [heading]), document.first_screen(screen), ""]))
 
 
 class Tables:
@@ -100,18 +98,18 @@ class Tables:
         self._first = [run for run in tasks if run.identity.seed == tasks[0].identity.seed] if self._planned else []
         self._open = {id(run) for run in self._first} if len(self._first) < len(tasks) else set()
         seed = tasks[0].identity.seed
-        title = f"After {counted(len(self._first), 'run')} of {len(planned)}, those of seed {seed}:"
+        title = f"First results (seed {seed}, {len(self._first)} of {counted(len(planned), 'run')}):"
         self._thread = threading.Thread(target=show_table, args=[self._first, title], name="first table", daemon=True)
 
     def end(self, run: PlannedRun, ran: bool) -> None:
-        """The run has ended, or was skipped: with the last one of the first seed the table is made, beside the runs."""
+        """The run has ended, or was skipped: after the last one of the first seed the table is made in the background."""
         if id(run) in self._open:
             self._open.discard(id(run))
             if not self._open and ran:
                 self._thread.start()
 
     def show(self) -> None:
-        """That of all runs."""
+        """The table of all runs."""
         self.close()
         if self._planned:
             show_table(self._planned)
@@ -182,8 +180,8 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
 
 def _show_address(config: RunConfig, backend: Backend) -> None:
     if backend.table:
-        command = "" if config.tracking.uri else f" (start python -m harness ui output={config.output} first)"
-        console.result(f"table: {backend.table}{command}")
+        command = "" if config.tracking.uri else f"python -m harness ui output={config.output}, then "
+        console.result(f"MLflow: {command}{backend.table}")
 
 
 def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:

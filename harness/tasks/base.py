@@ -136,7 +136,7 @@ class Kind(ABC):
         return self.loss_of(model, model(batch), batch)
 
     def loss_of(self, model: "Classifier", logits: Tensor, batch: "Batch") -> Tensor:
-        """The same, from the logits of the model."""
+        """Predictions from the logits of the model."""
         return model.loss(logits, present(batch.labels))
 
     def soft_loss(self, logits: Tensor, answers: Tensor, batch: "Batch", temperature: float) -> Tensor:

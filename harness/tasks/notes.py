@@ -27,7 +27,9 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
         classes = {name: _classes(examples) for name, examples in splits.items()}
         for name, found in classes.items():
             if task.kind is TaskKind.classification and len(found) == 1:
-                notes.append(f"warning: all rows of {name} have the label {task.labels[min(found)]!r}: scores say nothing")
+                notes.append(
+                    f"warning: all rows of {name} have the label {task.labels[min(found)]!r}: scores are not meaningful"
+                )
             if name != "train" and "train" in classes and (new := sorted(found - classes["train"])):
                 notes.append(f"warning: {name} has rows of {_listed([task.labels[label] for label in new])}, which train lacks")
     if task.kind is TaskKind.multilabel and all(len(labels) < 2 for examples in splits.values() for labels in examples.labels):
@@ -37,7 +39,8 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
     if task.kind is TaskKind.regression:
         constant = [name for name, examples in splits.items() if {*examples.labels} - {HIDDEN} == {*examples.labels[:1]}]
         notes += [
-            f"warning: all rows of {name} have the label {splits[name].labels[0]:g}: scores say nothing" for name in constant
+            f"warning: all rows of {name} have the label {splits[name].labels[0]:g}: scores are not meaningful"
+            for name in constant
         ]
     if task.kind is TaskKind.tokens:
         (name, first), *_ = splits.items()

@@ -162,7 +162,7 @@ def _windows(task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> tu
     context_tokens = task.max_length - task.max_length // QUESTION_SHARE - special
     if task.stride >= context_tokens:
         raise InputError(
-            f"task.stride={task.stride} must be below {context_tokens}, the tokens of context beside a long question "
+            f"task.stride={task.stride} must be below {context_tokens}, the tokens of context left by a long question "
             f"with task.max_length={task.max_length}"
         )
     longest = task.max_length // QUESTION_SHARE

@@ -119,7 +119,7 @@ def scheme_of(rows: list[list[str]]) -> str:
 
 
 def running_text(words: list[str]) -> str:
-    """The words with a space between them; what is white space alone is no word of it."""
+    """The words with a space between them; white space alone is not a word."""
     return " ".join(word.strip() for word in words if word.strip())
 
 

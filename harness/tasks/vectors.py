@@ -79,7 +79,7 @@ class Retrieval(Similarity):
         return split
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
-        """From (S, P) cosines; the majority baseline are the paragraphs with the most questions.
+        """From (S, P) cosines; the majority baseline ranks the paragraphs with the most questions first.
 
         Columns: item, numbers of its paragraphs, their grades if any, and the most similar ones with their cosines.
         """

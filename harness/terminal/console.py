@@ -16,7 +16,7 @@ LOG = "sweep.log"
 """In the folder of a study: the lines of all its commands, with time, machine and process."""
 
 REPLACED, PLAIN, RESULT, PROBLEM = logging.DEBUG, logging.INFO, 25, logging.WARNING
-"""Kinds of lines, in the order of what is shown first to go: replaced by a live display, any, where results are, problems."""
+"""Kinds of lines, from the least to the most important: replaced by a live display, any, where results are, problems."""
 
 
 CLEAR = "\r\x1b[K"
@@ -41,7 +41,7 @@ class _Console(logging.Handler):
 
 
 class _Log(logging.Handler):
-    """The log of a study. One that cannot be written, such as a link, is said once; the runs go on."""
+    """The log of a study. If it cannot be written, such as a link, one warning says so and the runs continue."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

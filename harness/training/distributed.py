@@ -1,4 +1,4 @@
-"""One training in several processes, called ranks, one a device: torch's own DDP, and few collective calls beside it.
+"""One training in several processes, called ranks, one a device: torch's own DDP, and a few collective calls.
 
 Every rank trains on its rows of a batch, and of a text reads these alone. Losses are weighted by the counts of the whole
 batch, and gradients are summed over the ranks: batches, order, masks and losses do not depend on the number of ranks. With
@@ -21,7 +21,7 @@ from harness.config.choices import Device, DeviceSharding
 from harness.config.schema import HardwareConfig
 
 LONGEST_WAIT = timedelta(days=30)
-"""For a rank that evaluates or writes; the launcher ends the others at once where a rank ends."""
+"""Timeout while one rank evaluates or writes; if a rank ends, the launcher ends the others at once."""
 
 Loss = Callable[[Any], Tensor]
 
@@ -96,7 +96,7 @@ def load_fsdp() -> ModuleType:
 
 
 def plain(tensor: Tensor) -> Tensor:
-    """The whole of a tensor that is divided among the ranks, and any other as it is; all ranks must call it."""
+    """The whole of a tensor that is divided among the ranks, and any other unchanged; all ranks must call it."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
@@ -117,7 +117,7 @@ class _ModelWithLoss(nn.Module):
 
 
 BACKENDS = {Device.cpu: "gloo", Device.cuda: "cpu:gloo,cuda:nccl"}
-"""Libraries of collective calls, on a GPU also for tensors on its CPU."""
+"""Communication backends, on a GPU also for tensors on its CPU."""
 
 
 def join(hardware: HardwareConfig, store: Any = None) -> Ranks:

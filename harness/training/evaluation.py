@@ -32,7 +32,7 @@ from harness.tracking.run_log import RunLog
 from harness.versions import VERSIONS
 
 VECTORS = "vectors.npy"
-"""Those of a corpus, in their folder of the cache."""
+"""Word frequencies of a corpus, in its cache folder."""
 
 SAMPLES = 200
 """Samples of the items by which the error of a score is estimated."""

@@ -26,7 +26,7 @@ M_MMAP_THRESHOLD, RETURNED_BYTES = -3, 1 << 20
 """Parameter of mallopt in malloc.h, and the size from which freed memory returns to the system at once."""
 
 FILE_BYTES = 1 << 26
-"""Of whole tensors in one file of a checkpoint, about: a rank holds a copy of its part of one file while it writes."""
+"""Approximate bytes of whole tensors in one checkpoint file: a rank holds a copy of its part of one file while it writes."""
 
 WEIGHTS, OPTIMISER = "weights.", "optimiser."
 """First parts of the names in the files."""

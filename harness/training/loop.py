@@ -198,7 +198,7 @@ def compile_ahead(training: Training, position: Position, machine: Machine) -> N
 def warmup_fraction(config: OptimiserConfig, planned_steps: int) -> float:
     """Share of the budget in which the rate rises: long enough for `warmup_steps` of a pretraining, up to a half.
 
-    Of a budget in seconds, whose steps nobody knows (0), it is that of the config.
+    For a budget in seconds, whose number of steps is unknown (0), it is the config's.
     """
     if not isinstance(config, PretrainConfig) or not planned_steps:
         return config.warmup_fraction
@@ -236,13 +236,13 @@ class Curves:
         self._unwritten: list[tuple[int, int, int, Tensor, dict[str, Tensor | float | None]]] = []
 
     def add(self, position: Position, loss: Tensor, beside: dict[str, Tensor | float | None]) -> None:
-        """Adds the loss of one step and what is written beside it, by the last part of its name; None has no point."""
+        """Adds the loss of one step and its other values, by the last part of their names; None adds no point."""
         self._unwritten.append((position.step, position.tokens, now_ms(), loss, beside))
 
     def write(self) -> None:
         """Reads and writes the values since the last call; DivergedError for the first loss that is not finite.
 
-        Of what is beside it, such as a norm above the range of float32, a value that is not finite has no point.
+        Other values that are not finite, such as a norm above the range of float32, add no point.
         """
         losses = self._ranks.summed([loss for _, _, _, loss, _ in self._unwritten])
         for (step, tokens, time_ms, _, beside), value in zip(self._unwritten, losses, strict=True):

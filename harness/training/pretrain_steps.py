@@ -69,9 +69,9 @@ class BatchSizes:
         return int(self.limit.total) if self.limit.unit == "step" else self.end(position).step
 
     def end(self, position: Position) -> Position:
-        """Where the training ends that goes on from the position; ValueError for a budget in seconds."""
+        """Last step of a training that resumes at the position; ValueError for a budget in seconds."""
         if self.limit.unit == "seconds":
-            raise ValueError("nobody knows where a budget in seconds ends")
+            raise ValueError("the last step of a budget in seconds is unknown")
         options, ahead = self._options, replace(position)
         while not self.limit.reached(ahead):
             rows = self.rows(ahead)

@@ -22,7 +22,7 @@ from harness.training.loop import Position
 
 VERSION = 1
 KEPT = 2
-"""Number of newest checkpoints that are kept: one more than needed, because the newest may be torn."""
+"""Number of newest checkpoints that are kept: one more than needed, because the newest may be corrupt."""
 
 WEIGHTS, OPTIMISER, STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
 
@@ -79,7 +79,7 @@ def _finish(building: Path, target: Path, identity: str, position: Position) -> 
 def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer) -> Position:
     """Loads the newest usable checkpoint into model and optimiser and returns its position; without one, that of the start.
 
-    A checkpoint that is torn or of another training is reported on the console, and the one before it is tried.
+    A checkpoint that is corrupt or of another training is reported on the console, and the one before it is tried.
     """
     for path in reversed(_all(folder)):
         try:
@@ -103,7 +103,7 @@ def _all(folder: Path) -> list[Path]:
 def _read(
     path: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer
 ) -> tuple[Position, dict[str, Tensor], dict[str, Tensor]]:
-    """Position, weights and moments, of a sharded model in its parts; RefusedError for a torn one or of another training."""
+    """Position, weights and moments, of a sharded model in its parts; RefusedError if it is corrupt or of another training."""
     own = _tensors(model)
     try:
         state = json.loads((path / STATE).read_text())
@@ -112,7 +112,7 @@ def _read(
         whole = {WEIGHTS, OPTIMISER} <= {*names}
         weights, moments = (load_file(path / WEIGHTS), load_file(path / OPTIMISER)) if whole else ({}, {})
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise RefusedError(f"it is torn ({' '.join(str(error).split())})") from error
+        raise RefusedError(f"it is corrupt ({' '.join(str(error).split())})") from error
     if state.get("version") != VERSION:
         raise RefusedError(f"its format is version {state.get('version')}, expected {VERSION}")
     if state["identity"] != identity:

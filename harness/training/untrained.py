@@ -38,8 +38,8 @@ def evaluate(
 ) -> None:
     """Scores the validation split, and writes scores and predictions.
 
-    `weights` is the folder of a pretraining, and `corpus` the key of its text, whose word frequencies are scored beside minimal
-    pairs.
+    `weights` is the folder of a pretraining, and `corpus` the key of its text, whose word frequencies are also scored on
+    minimal pairs.
     """
     model: Objective | Classifier
     if config.task.kind is TaskKind.minimal_pairs:

@@ -12,7 +12,7 @@ from harness.models.norms import dropout as drop
 
 @dataclass
 class Context:
-    """What attention reads beside the hidden states, the same for all layers of one forward pass."""
+    """Inputs of attention besides the hidden states, shared by all layers of one forward pass."""
 
     mask: Tensor | None = None  # (B, T) bool, True for real tokens, or (B, T, T), True where row may see column
     rotation: tuple[Tensor, Tensor] | None = None  # cosines and sines, for layers with a window or for all

@@ -152,7 +152,7 @@ def relative_sinusoids(offsets: Tensor, width: int) -> Tensor:
 
 
 def relative_context(batch: Batch, config: EncoderConfig) -> Offsets:
-    """What relative attention reads beside the hidden states."""
+    """Inputs of relative attention besides the hidden states."""
     offsets, positions = _offsets(batch, config)
     vectors = relative_sinusoids(offsets, config.hidden_size)
     return Offsets(mask=batch.attention_mask, token_types=batch.token_type_ids, relative=vectors, positions=positions)

@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 WRAPPER = r"(?<![^.])(?:_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
-"""What torch puts before the names of a module that is compiled, copied to devices or divided among them."""
+"""Prefixes that torch adds for a module that is compiled, replicated or sharded."""
 
 EMBEDDING = "encoder.embeddings.token_embedding"
 TIED = (
     *("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight", "predictions.decoder.weight"),
     *("vocab_projector.weight", "generator_lm_head.weight", "decoder.weight", "lm_loss.weight"),
 )
-"""Output matrices under which a file may hold the token embedding, where both are one tensor."""
+"""Names of output matrices under which a file may store a tied token embedding."""
 
 
 HEADED = (*PROBLEMS, *ON_TOKENS, "multiple_choice")
@@ -127,7 +127,7 @@ def _absent(prefix: str, expected: Iterable[str], found: Iterable[str]) -> list[
 def plain(state: State, config_json: ConfigJson) -> tuple[State, list[str]]:
     """The tensors in float32 without prefixes of wrappers, and notes on what was done.
 
-    What is beside a wrapped model is left out. ValueError for two encoders in one file.
+    Modules next to a wrapped model are left out. ValueError for two encoders in one file.
     """
     encoder, notes = _modules(config_json), []
     out = {re.sub(WRAPPER, "", name): tensor for name, tensor in state.items()}

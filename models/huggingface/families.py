@@ -81,7 +81,7 @@ TERMS = {
 """`pos_att_type`, sorted -> ours."""
 
 BIASES = {"query": "q_bias", "value": "v_bias"}
-"""Of the first DeBERTa, whose three matrices are one; keys have none."""
+"""Biases of the first DeBERTa, which joins three matrices in one; keys have none."""
 
 
 class Deberta(Family):
@@ -173,7 +173,7 @@ class Deberta(Family):
 
 
 TRANSPOSED = (".query_key_value.weight", ".output.weight", ".input.weight")
-"""Matrices that are published as (inputs, outputs)."""
+"""Matrices that are published transposed, as (inputs, outputs)."""
 
 
 class Gpt(Family):
@@ -341,7 +341,7 @@ class XLNet(Family):
         if config_json.get("d_head") is not None:
             refuse(config_json, {"d_head": config_json["d_model"] // config_json["n_head"]})
         if (pooling := config_json.get("summary_type", "last")) not in POOLINGS:
-            raise ValueError(f"summary_type={pooling!r} is none of {', '.join(POOLINGS)}")
+            raise ValueError(f"summary_type={pooling!r} is not one of {', '.join(POOLINGS)}")
         return EncoderConfig(
             **shape,
             pooling=POOLINGS[pooling],
@@ -393,10 +393,10 @@ def family_of(config_json: ConfigJson) -> Any:
     """The family of a checkpoint; ValueError listing the known ones."""
     kind = config_json.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
-        raise ValueError(f"model_type={kind!r} is none of {', '.join(sorted(FAMILIES))}")
+        raise ValueError(f"model_type={kind!r} is not one of {', '.join(sorted(FAMILIES))}")
     return FAMILIES[kind]
 
 
 def with_decoder(config_json: ConfigJson) -> ConfigJson:
-    """The config.json that is read as encoder and decoder, where it is of a T5; any other one as it is."""
+    """The config.json, read with its decoder if it is a T5's; any other one unchanged."""
     return config_json | {"architectures": [BOTH]} if config_json.get("model_type") == "t5" else config_json

@@ -28,15 +28,15 @@ ACTIVATIONS = {
     "swish": Activation.silu,
     "tanh": Activation.tanh,
 }
-"""Published names of non-linearities that ours has."""
+"""Published names of non-linearities -> ours."""
 
 ConfigJson = dict[str, Any]
-"""What a config.json holds."""
+"""Content of a config.json."""
 
 State = dict[str, Tensor]
 
 LISTED = 8
-"""Names of each kind that an error lists."""
+"""Maximum number of names of each kind in an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ def _fused(rows: list[Tensor]) -> Tensor:
 def activation(key: str, value: str) -> Activation:
     """The non-linearity that `key` names; ValueError with the choices."""
     if value not in ACTIVATIONS:
-        raise ValueError(f"{key}={value!r} is none of {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"{key}={value!r} is not one of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[value]
 
 

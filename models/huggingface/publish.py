@@ -32,7 +32,7 @@ def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any
     """
     expected = settled(config)
     if family is not None and family not in WRITTEN:
-        raise ValueError(f"family={family!r} is none of {', '.join(WRITTEN)}")
+        raise ValueError(f"family={family!r} is not one of {', '.join(WRITTEN)}")
     tried: dict[str, list[str]] = {}
     # A model of one token type is a BERT as well as a RoBERTa: where its positions begin says what it was meant to be.
     candidates = sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else WRITTEN
@@ -123,7 +123,7 @@ def _published(state: State, config: EncoderConfig, config_json: ConfigJson) -> 
 
 
 def _with_bias(tensors: State, heads: State, family: Family, tied: bool) -> State:
-    """The bias of the masked-token output, where a family keeps it: beside the output, and in it too unless tied."""
+    """The bias of the masked-token output, where a family stores it: separately, and also in the output unless tied."""
     modules = joined("modules", family.masked)
     output = next((f"{theirs}.bias" for theirs, ours in modules.items() if ours == "masked_head.output"), "")
     if not family.masked_bias or output not in tensors:

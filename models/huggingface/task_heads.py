@@ -27,7 +27,7 @@ ON_TEXT, OF_CHOICES, ON_EVERY_TOKEN = (
     "ForMultipleChoice",
     "For(TokenClassification|QuestionAnswering)",
 )
-"""What names of architectures contain, by what their head is on."""
+"""Substrings of architecture names, by what their head is on."""
 
 
 PROBLEMS = {
@@ -41,7 +41,7 @@ NAMING = ("classification", "multilabel", "tokens")
 """Kinds of tasks whose outputs have names."""
 
 PLACEHOLDER = r"LABEL_\d+"
-"""What transformers calls a row without a name."""
+"""Name that transformers gives to an unnamed row."""
 
 NAMED = 4
 """Names of outputs that a note lists."""

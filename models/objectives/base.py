@@ -106,7 +106,7 @@ class Objective(nn.Module, ABC):
         """() loss in nats; the losses of the micro-batches of a step add up to the loss of the step."""
 
     def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
-        """Name of what is trained beside masked tokens -> how well it is done; samples as `forward` does."""
+        """Name of each auxiliary prediction -> its quality; samples as `forward` does."""
         return {}
 
     @abstractmethod

@@ -153,7 +153,7 @@ class ObjectiveConfig:
 
     @property
     def objectives(self) -> set[ObjectiveName]:
-        """Those of all phases."""
+        """Objectives of all phases."""
         return {self.objective, *self.phases}
 
     def predicts_masked(self, objectives: set[ObjectiveName] | None = None) -> bool:

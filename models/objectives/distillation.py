@@ -70,7 +70,7 @@ class Distillation(Objective):
         return self._teacher[0]
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
-        """Masked tokens as in masked language modelling; without a head for them the text as it is."""
+        """Masked tokens as in masked language modelling; without a head for them the unmasked text."""
         masked = masked_batch(batch, seeds, self._config, self.vocabulary)
         return masked if self.masked_head is not None else replace(masked, inputs=batch)
 
@@ -146,7 +146,7 @@ def matched(states: int, taught: int, layers: MatchedLayers) -> list[tuple[int, 
 
 
 def last_attention(encoder: Encoder) -> SelfAttention:
-    """That of the last layer; ValueError where it has not one projection of queries, keys and values."""
+    """The attention of the last layer; ValueError unless it has one projection of queries, keys and values."""
     found = [module for module in encoder.modules() if isinstance(module, SelfAttention)]
     if not found:
         raise ValueError(

@@ -3,12 +3,12 @@
 from harness.commands import Command
 
 ARCHIVE = Command(
-    "Pack a report with the data it is computed from, without weights",
+    "all that the report of a study reads, and the report, in one folder to keep and share",
     "harness.plugins.archive.options:Archive",
     "harness.plugins.archive.pack:main",
 )
 VERIFY = Command(
-    "Recompute the report of an archive; exit code 1 if a number differs",
+    "recompute the report of an archive; exit code 1 where a number differs",
     "harness.plugins.archive.options:Verify",
     "harness.plugins.archive.verify:main",
 )

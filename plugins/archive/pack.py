@@ -120,9 +120,9 @@ def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
     predictions: dict[str, list[pyarrow.Table]] = {}
     texts: dict[str, pyarrow.Table] = {}
     thinned: dict[str, int] = {}
-    for run in runs.runs:
+    for run in [*runs.runs, *runs.trials]:
         rows.append(_row(run, runs.study, runs.reader.output))
-        for metric, points, count in curves_of(runs.reader, run, lean):
+        for metric, points, count in curves_of(runs.reader, run, lean) if run not in runs.trials else ():
             curves += [{"run_id": run.run_id, "metric": metric, "step": step, "value": value} for step, value in points]
             if count > len(points):
                 thinned[metric] = max(count, thinned.get(metric, 0))
@@ -131,7 +131,7 @@ def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
                 [name for name in table.column_names if lean and name.startswith(("logit_", "sentence_"))]
             )
             predictions.setdefault(name, []).append(table)
-        texts |= _texts(run, runs.reader.output)
+        texts |= {} if run in runs.trials else _texts(run, runs.reader.output)
     tables = {RUNS: pyarrow.Table.from_pylist(rows, pyarrow.schema(COLUMNS))}
     tables[CURVES] = pyarrow.Table.from_pylist(curves, pyarrow.schema(CURVE))
     tables |= {name: pyarrow.concat_tables(each, promote_options="permissive") for name, each in predictions.items()}

@@ -122,9 +122,6 @@ def scores_of(section: Section) -> tuple[str, ...]:
     return tuple(name for score, name in names if score not in WHERE_THERE or any(name in run.metrics for run in section.runs))
 
 
-SELECTED = "†"
-
-
 def table(glue: Glue) -> Table:
     """Rows are arms and last the majority baseline, columns are tasks and their average where there is one."""
     heads = ["arm", *glue.heads]
@@ -147,8 +144,7 @@ def _number(glue: Glue, column: Column, label: str) -> Cell:
     over = spread(list(numbers.values()))
     text = formats.value(over.mean, "score", over.sd)
     text += f" (n {over.n})" if over.n < len({run.replicate for run in runs}) else ""
-    text += f" {SELECTED}" if section_text.selected(runs) else ""
-    number = Cell(text, over.mean, "score")
+    number = Cell(text + tables.selection_mark(runs), over.mean, "score")
     if label == glue.comparison.baseline:
         return number
     change = column.changes[label]
@@ -189,8 +185,8 @@ def rule(glue: Glue) -> list[Block]:
     sentences.append("Arms and seeds without every task are left out of the average.")
     sentences.append("All scores are on validation data, not on the benchmark's test set.")
     parts = [" ".join(sentences)]
-    if section_text.selected(run for section in glue.sections for run in section.runs):
-        parts.append(f"{SELECTED} A run of this arm {section_text.BY_WHAT_IT_REPORTS}.")
+    if tables.selection_mark(run for section in glue.sections for run in section.runs):
+        parts.append(tables.SELECTED_NOTE)
     named = zip(glue.heads, glue.sections, strict=False)
     return [*parts, *bullets(f"{name}: {note}" for name, section in named for note in section_text.slices(section))]
 

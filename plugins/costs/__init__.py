@@ -3,17 +3,17 @@
 from harness.commands import Command
 
 MEMORY = Command(
-    "Measure the memory of a training step by batch size",
+    "memory of a training step by batch size, and the largest batch that fits",
     "harness.plugins.costs.options:Memory",
     "harness.plugins.costs.memory:main",
 )
 PLAN = Command(
-    "Show what a sweep would run and how long it would take",
+    "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
     "harness.plugins.costs.options:Plan",
     "harness.plugins.costs.plan:main",
 )
 PROFILE = Command(
-    "Measure FLOPs, latency and memory of models, without training",
+    "parameters, FLOPs, latency and memory of variants, without training",
     "harness.plugins.costs.options:Profile",
     "harness.plugins.costs.profile:main",
 )

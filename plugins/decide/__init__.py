@@ -3,22 +3,22 @@
 from harness.commands import Command
 
 COMPARE = Command(
-    "Show how two runs differ: settings, environment, numbers",
+    "what differs between two runs: settings, environment, numbers",
     "harness.plugins.decide.options:Compare",
     "harness.plugins.decide.compare:main",
 )
 GATE = Command(
-    "Fail (exit code 1) unless arms are shown to be non-inferior, for CI",
+    "exit code 1 where an arm is not shown to be at most so much worse, for CI",
     "harness.plugins.decide.options:Gate",
     "harness.plugins.decide.gate:main",
 )
 PICK = Command(
-    "List the arms that meet limits on size, speed, memory and score",
+    "the arms that satisfy limits on size, speed, memory and score",
     "harness.plugins.decide.options:Pick",
     "harness.plugins.decide.pick:main",
 )
 POWER = Command(
-    "Compute the smallest detectable score difference of a design",
+    "the smallest difference of scores that so many seeds and items would show",
     "harness.plugins.decide.options:Power",
     "harness.plugins.decide.power:main",
 )

@@ -3,22 +3,22 @@
 from harness.commands import Command
 
 DESCRIBE = Command(
-    "Show the architecture of a model, or compare several",
+    "what a variant is, or several side by side: keys, parameters, shapes, pictures",
     "harness.plugins.explain.options:Describe",
     "harness.plugins.explain.describe:main",
 )
 INSPECT = Command(
-    "Show the input ids and attention of one example or text",
+    "the inputs of one item or of your text, and the attention over them",
     "harness.plugins.explain.options:Inspect",
     "harness.plugins.explain.inspect:main",
 )
 TOKENIZER = Command(
-    "Compare tokenizers: pieces per word, unknown tokens, lengths",
+    "how tokenizers cut a text: pieces a word, unknown ones, lengths",
     "harness.plugins.explain.options:Tokenizer",
     "harness.plugins.explain.tokenizer:main",
 )
 TOUR = Command(
-    "Walk through an encoder in ten steps, from text to verdict",
+    "ten steps through an encoder on your text, with the commands, as pages and as one HTML file",
     "harness.plugins.explain.options:Tour",
     "harness.plugins.explain.tour:main",
     is_live=True,

@@ -1,9 +1,9 @@
 """What a variant is: `python -m harness describe [TOPIC] model=albert scale=base [to=DIR]`.
 
-Without a topic: its difference from base, its parameters beside base's, the shapes of all tensors of a forward pass, what a
+Without a topic: its difference from base, its parameters next to base's, the shapes of all tensors of a forward pass, what a
 pretraining adds (pretrain=rtd), and a picture of its architecture. `beside`, or model=base,gpt: several variants in one table.
 `scales`: parameters and FLOPs at every scale. `activations`: the non-linearities that models know, and their derivatives.
-`positions`: learned vectors beside sinusoids. `coordinates`: sizes of activations over widths, with and without the maximal
+`positions`: learned vectors next to sinusoids. `coordinates`: sizes of activations over widths, with and without the maximal
 update parametrisation. `numpy`: a forward pass and a training, written out. No data is read.
 """
 
@@ -31,16 +31,16 @@ from harness.plugins.shared import structure
 from harness.terminal import DASH, Row, table, wrapped
 
 ONE_VARIANT = ("scales", "positions", "coordinates", "numpy")
-"""Topics that show one variant alone."""
+"""Topics that show a single variant."""
 
 WITHOUT_WEIGHTS = {"scales": "scale", "coordinates": "width"}
 """Topics that show a variant at several sizes -> the size, of which weights have one."""
 
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
-"""Properties of a config that are listed where they differ, beside its keys."""
+"""Properties of a config that are listed with its keys if they differ."""
 
 SCALE = ("scale",)
-"""Group that beside weights says what they are compared with: base at this scale."""
+"""Group that with weights chooses what they are compared with: base at this scale."""
 
 
 def main(options: Describe, configs: list[RunConfig]) -> int:
@@ -79,7 +79,7 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
 
 
 def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: str = "base") -> str:
-    """What is printed of one variant beside `base`, which is of this scale and name; writes its pictures to `out`."""
+    """Text on one variant compared with `base`, of this scale and name; writes its pictures to `out`."""
     model = config.model
     following = [] if model.encoder else FOLLOWING  # of keys that an encoder of another package does not read
     keys = [*(field.name for field in fields(EncoderConfig)), *following]
@@ -89,7 +89,7 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     ]
     parts = compared(counts(base, config.task), counts(model, config.task))
     said = [(structure.TITLE, *(structure.of_model(of) or DASH for of in (base, model)), "")] if model.encoder else []
-    beside = "" if config.scale_name == scale else f", beside {name} at scale {scale}"
+    beside = "" if config.scale_name == scale else f", compared with {name} at scale {scale}"
     text = [
         f"{config.label} at scale {config.scale_name}{beside}",
         table(("key", name, config.label), rows).replace(str(LARGEST_TABLE), "no limit")
@@ -157,7 +157,7 @@ def compared(before: dict[str, int | str], after: dict[str, int | str]) -> list[
 
 
 def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -> str:
-    """The table of what the pretraining of each trains beside the encoder, or why the variant has no such pretraining."""
+    """The table of pretraining heads of each, or why the variant has no such pretraining."""
     try:
         ours = heads.components(heads.shapes(run.model, run.pretrain))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Variants beside each other: `python -m harness describe model=base,gpt,encoder_decoder scale=base`.
+"""Variants side by side: `python -m harness describe model=base,gpt,encoder_decoder scale=base`.
 
 One table of what each is built of, is suited to and costs, and three pictures: architectures, parameters, and which words of a
 text each word sees: where attention of the built layers has weights above zero, in a narrow copy of the variant. T words.
@@ -40,7 +40,7 @@ PARTS = {"embedding": ("embeddings", "#D6E6F4"), "encoder": ("layers", "#FBDDC2"
 """Parameters as `size.sizes` divides them -> their name in the picture, and the colour."""
 
 MOST_WORDS = 24
-"""Words of the picture of what is seen."""
+"""Words of the picture of attention masks."""
 
 NARROW: dict[str, Any] = {
     "num_attention_heads": 1,
@@ -55,7 +55,7 @@ NARROW: dict[str, Any] = {
     "pad_token_id": 0,
     "mask_decoder": False,
 }
-"""Keys of a copy that is built in a moment, with every layer of the variant and its masks."""
+"""Keys of a tiny copy, with every layer of the variant and its masks."""
 
 SUITED = {"encoder only": "understanding", "decoder only": "generation", "encoder and decoder": "one text into another"}
 """Stack -> what its directions are for (arXiv:1810.04805, arXiv:1706.03762)."""
@@ -64,7 +64,7 @@ STACKS = {Body.encoder_decoder: "encoder and decoder", Body.lstm: "recurrent", B
 STACKS |= {Body.foreign: "of another package"}
 
 OF_OURS = ("attention", "direction", "suited to", "positions", "activation", "heads", "head size", "feed-forward size")
-"""Rows that are read off keys which other packages' encoders do not have."""
+"""Rows read from keys that other packages' encoders lack."""
 
 Value = str | int | None
 

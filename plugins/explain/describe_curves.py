@@ -1,7 +1,7 @@
 """Topics of `python -m harness describe` that are curves of one thing: `activations`, `positions` and `coordinates`.
 
 `activations`: all non-linearities and their derivatives. `positions`: learned vectors of positions, of the weights that are
-named or randomly initialised, beside sines and cosines as published (arXiv:1706.03762, section 3.5). `coordinates`: whether
+named or randomly initialised, next to sines and cosines as published (arXiv:1706.03762, section 3.5). `coordinates`: whether
 activations have one size at all widths, with and without the maximal update parametrisation.
 """
 
@@ -37,7 +37,7 @@ from harness.training import pretrain
 from harness.training.optimiser import make_optimiser
 
 REACH, POINTS = 3.0, 1201
-"""The picture of activations goes from -REACH to REACH."""
+"""Range of the picture of activations: -REACH to REACH."""
 
 DISTANCES = (1, 2, 8, 32, 128)
 """Places between two vectors whose cosine is printed."""
@@ -115,7 +115,7 @@ def positions(composed: RunConfig, out: Path, allowed: tuple[str, ...]) -> str:
             image = axes.imshow(values.numpy(), cmap="RdBu_r", vmin=-end, vmax=end, aspect="auto", interpolation="nearest")
             figure.colorbar(image, ax=axes, shrink=0.8)
     head = ("positions", "shape", "parameters", "mean size", *(f"{distance} apart" for distance in DISTANCES))
-    note = "apart: mean cosine of the vectors of two places with this distance; sines and cosines go on to any length"
+    note = "apart: mean cosine of the vectors of two places with this distance; sines and cosines extend to any length"
     paths = save(figure, out, file_name(f"positions-{config.label}"))
     return "\n\n".join([f"positions of {config.label}", table(head, rows), wrapped(note), paths])
 

@@ -1,4 +1,6 @@
-"""`python -m harness describe numpy text=...`: BERT in NumPy, stage by stage beside torch, and trained on 50 sentences."""
+"""`python -m harness describe numpy text=...`: BERT in NumPy, compared with torch stage by stage, and trained on 50
+sentences.
+"""
 
 import re
 from collections.abc import Callable, Iterator

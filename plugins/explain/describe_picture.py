@@ -23,7 +23,7 @@ COLOURS = {
     "head": "#E2E2E2",
 }
 WIDTH, GAP, LINE, COLUMN, LEFT = 3.7, 0.17, 0.17, 7.1, 1.75
-"""A box; between two; a line of text; a column with the room beside its boxes, and that to their left."""
+"""A box; between two; a line of text; a column with its margins, and the margin to its left."""
 FEW = 6
 """Numbers of layers that are listed."""
 ARROW = {"arrowstyle": "-|>", "color": "#444444", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
@@ -65,7 +65,7 @@ def architecture_of(model: Classifier, title: str, subtitle: str) -> Architectur
 
 
 def _layers(column: Column) -> list[Group]:
-    """The layers of a column, those that look the same together."""
+    """The layers of a column, equal ones grouped."""
     alike: dict[Parts, list[int]] = {}
     for place, layer in enumerate(column.layers):
         alike.setdefault(layer, []).append(place)

@@ -369,7 +369,7 @@ def rows(first: Traced, second: Traced) -> Iterator[Row]:
 
 
 def _folded(owner: str, seen: list[Seen], traced: Traced) -> Iterator[tuple[str, list[Seen]]]:
-    """The layers of an encoder, those that look the same under one title; a decoder's beside it under one of their own."""
+    """The layers of an encoder, equal ones under one title; a decoder's under another."""
     alike: dict[tuple[Seen, ...], list[int]] = {}
     for layer, group in groupby(seen, key=lambda tensor: tensor.layer):
         alike.setdefault(tuple(replace(tensor, layer=None) for tensor in group), []).append(layer)

@@ -11,7 +11,7 @@ from harness.models.ranges import Range
 from harness.plugins.shared.options import ABOVE_ZERO, RUN, Weights
 
 IN_ONE_VALUE = re.compile(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"")
-"""Where a comma does not part values, as in `enhancement=[swiglu,shared]`."""
+"""Brackets, in which a comma does not separate values: `enhancement=[swiglu,shared]`."""
 
 TOKENIZERS = ("wordpiece", "bpe", "unigram", "words")
 """What `tokenizer` compares; `words` has the most frequent words as its pieces, all others are unknown."""
@@ -33,13 +33,13 @@ class Tour:
 
 @dataclass(frozen=True, kw_only=True)
 class Describe(Composed):
-    """Shows what a variant is, or several beside each other: model=base,gpt,encoder_decoder
+    """Shows what a variant is, or several side by side: model=base,gpt,encoder_decoder
 
     TOPIC is `variant`: difference from base, parameters, shapes, a picture; `beside`: several variants in one table, their
     architectures, parameters and what each word sees in pictures; `scales`: parameters, FLOPs and memory of the
     variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives;
-    `positions`: learned vectors of positions beside sinusoids; `coordinates`: sizes of activations over widths after a few
-    steps, with and without pretrain.mup_base_width; or `numpy`: BERT written out in NumPy, every stage of a text beside
+    `positions`: learned vectors of positions next to sinusoids; `coordinates`: sizes of activations over widths after a few
+    steps, with and without pretrain.mup_base_width; or `numpy`: BERT written out in NumPy, every stage of a text next to
     torch, and a training on 50 sentences.
 
     Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE. Commas
@@ -81,7 +81,7 @@ class Inspect(Weights):
     text: str | None = key(None, "in place of an item: a text of yours, the texts of a pair separated by ` ||| `")
     split: str = key("validation", "of the task: train, validation, test, or a name of its own")
     to: Path = key(Path("multirun", "inspect"), "folder of the pictures, in `output` where that is set")
-    png: bool = key(False, "PNG beside SVG")
+    png: bool = key(False, "PNG as well as SVG")
     attention: bool = key(False, "the attention of every layer and head too, of RUN, checkpoint= or text=")
     word: str | None = key(None, "of text=: products of its queries with all keys, and its weights of attention, as numbers")
     layer: int = key(-1, "of word=: 1 is the first, -1 the last", range=Range(at_least=-1000, limit=1000))

@@ -26,7 +26,7 @@ from harness.models.stack import Stack
 
 @dataclass(frozen=True)
 class Part:
-    """One part with its parameters; parts that look the same are equal."""
+    """One part with its parameters; parts with the same text are equal."""
 
     title: str
     kind: str  # embedding, attention, cross, feed_forward, recurrent, norm or head
@@ -173,7 +173,7 @@ def _(body: Recurrent) -> tuple[Column, ...]:
 
 def _column(stack: Stack, order: Iterable[Sequence[Block]]) -> Column:
     shared = [module for module in (stack.bias, stack.relative) if module is not None and count(module)]
-    detail = f"{stack.config.position.value}, beside the hidden states"
+    detail = f"{stack.config.position.value}, next to the hidden states"
     below = (part("Positions read by every layer", "embedding", *shared, detail=detail),) if shared else ()
     layers = []
     for blocks in order:
@@ -189,7 +189,7 @@ def _column(stack: Stack, order: Iterable[Sequence[Block]]) -> Column:
 
 
 def steps(body: nn.Module) -> list[Part]:
-    """The steps of all layers that look different, but norms."""
+    """The steps of all distinct layers, without norms."""
     parts = (each for column in columns(body) for layer in column.layers for each in layer)
     return [each for each in dict.fromkeys(parts) if each.kind != "norm"]
 

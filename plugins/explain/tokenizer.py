@@ -132,7 +132,9 @@ def keep_used(options: Options, configs: list[RunConfig]) -> str:
         options.to.mkdir(parents=True, exist_ok=True)
         with replaced(path) as temporary:
             temporary.write_text(small.to_str(pretty=True), encoding="utf-8")
-    return f"{small.get_vocab_size():,} of {whole.get_vocab_size():,} pieces are used: tokenizer.file={path} beside the weights"
+    return (
+        f"{small.get_vocab_size():,} of {whole.get_vocab_size():,} pieces are used; set tokenizer.file={path} with the weights"
+    )
 
 
 def _used(options: Options, configs: list[RunConfig], line: LiveLine) -> Iterator[str]:

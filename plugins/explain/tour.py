@@ -40,7 +40,7 @@ SECOND = "The keeper found the window open."
 """In place of a second text of the reader."""
 
 ENVIRONMENT = {"PYTHONPATH": f"{Path(__file__).resolve().parents[2]}:{os.environ.get('PYTHONPATH', '')}", "COLUMNS": "100"}
-"""What the commands have beside the environment of the tour."""
+"""Additions to the environment of the tour's commands."""
 
 VARIANT = "# base with attention to 16 tokens on each side\nattention_window: 32\n"
 
@@ -135,7 +135,7 @@ def texts(text: str) -> tuple[str, str]:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"text={text!r} is a file that cannot be read ({error}): expected text in UTF-8") from error
     elif text.endswith(".txt"):
-        raise InputError(f"text={text!r} is no file: expected a sentence or a file with one")
+        raise InputError(f"text={text!r} is not a file: expected a sentence or a file with one")
     printable = "".join(letter if letter.isprintable() else " " for letter in text)
     first, _, second = printable.partition(" ||| ")
     first, second = (" ".join(part.split()[:WORDS]) for part in (first, second))

@@ -3,12 +3,12 @@
 from harness.commands import Command
 
 EXPORT = Command(
-    "Write a model as a transformers checkpoint or ONNX file",
+    "a trained model as a checkpoint that transformers loads",
     "harness.plugins.export.options:Export",
     "harness.plugins.export.command:main",
 )
 SUBMISSION = Command(
-    "Pack predictions for the GLUE leaderboard",
+    "pack predictions for GLUE's page",
     "harness.plugins.export.options:Submission",
     "harness.plugins.export.submission:main",
 )

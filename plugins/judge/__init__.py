@@ -3,7 +3,7 @@
 from harness.commands import Command
 
 JUDGE = Command(
-    "Compare results of other tools: lm-evaluation-harness, MTEB, tables",
+    "compare the arms in results of any tool: tables, lm-evaluation-harness, MTEB, Trainer and others",
     "harness.plugins.judge.options:Judge",
     "harness.plugins.judge.judging:main",
 )

@@ -13,7 +13,7 @@ ROWS = (".txt", *TABLES, *WORDS)
 """Endings of files with texts of a user; .gz may follow."""
 
 FORMATS = ("csv", "jsonl", "parquet", "safetensors")
-"""Of predictions all but the last, of vectors all but the first."""
+"""Formats: predictions have all but the last, vectors all but the first."""
 
 OF_VECTORS = ("checkpoint", "bert_config_file", "fields", "layers", "max_length")
 """Options of `predict` that vectors alone have."""
@@ -36,12 +36,14 @@ class Predict(Weights):
         meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .json, .jsonl, .parquet, "
         ".conll with the task's columns"
     )
-    to: Path = key(meaning="file to write, one row an input row; an older one is replaced")
+    to: Path = key(meaning="Output file, one row per input row; an existing one is replaced.")
     format: str | None = key(
-        None, "jsonl, csv or parquet, of vectors jsonl, parquet or safetensors (the ending of `to`)", choices=FORMATS
+        None,
+        "Format: jsonl, csv or parquet; for vectors jsonl, parquet or safetensors. Default: the suffix of `to`.",
+        choices=FORMATS,
     )
-    beside: tuple[str, ...] = key((), "columns of the input that are written beside the answer, such as [id,text]")
-    batch_size: int | None = key(None, "rows of one pass through the model (64, of vectors 32)", range=COUNT)
+    beside: tuple[str, ...] = key((), "Input columns to copy into the output. Example: [id,text]")
+    batch_size: int | None = key(None, "Rows per batch. Default: 64; 32 for vectors.", range=COUNT)
     bert_config_file: Path | None = key(
         None, "of vectors, in place of weights: the bert_config.json of an encoder that is randomly initialised"
     )
@@ -73,13 +75,13 @@ class Predict(Weights):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.input.is_file():
-            raise InputError(f"input={str(self.input)!r} is no file: expected {', '.join(ROWS)} in UTF-8")
+            raise InputError(f"input={str(self.input)!r} is not a file: expected {', '.join(ROWS)} in UTF-8")
         if self.to.is_dir() or (self.to.exists() and self.to.samefile(self.input)):
             raise InputError(f"to={str(self.to)!r} is a folder or the input itself: expected another file")
         formats = FORMATS[1:] if self.gives_vectors else FORMATS[:-1]
         if self.written not in formats:
             endings = ", ".join(f".{name}" for name in formats)
-            raise InputError(f"to={str(self.to)!r} ends in {self.to.suffix!r}: expected {endings}, or format=NAME beside it")
+            raise InputError(f"to={str(self.to)!r} ends in {self.to.suffix!r}: expected {endings}, or format=NAME with it")
         (self._refuse_vectors if self.gives_vectors else self._refuse_answers)()
 
     def _refuse_answers(self) -> None:
@@ -96,14 +98,14 @@ class Predict(Weights):
             raise InputError(f"RUN is missing: expected {RUN}; fine-tuned with finetune.keep=last")
 
     def _refuse_vectors(self) -> None:
-        """InputError where no model is named; for columns beside an answer; and for layers or fields that no file has."""
+        """InputError if no model is named, for columns besides predictions, and for layers or fields that no file has."""
         if not self.source and not self.sets("tokenizer.file", "tokenizer.vocab_file"):
             raise InputError(
                 "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random ones, "
                 "tokenizer.vocab_file=FILE with bert_config_file=FILE or model="
             )
         if self.beside:
-            raise InputError(f"beside= belongs to predictions: leave it out, or {VECTORS}")
+            raise InputError(f"beside= is for predictions: leave it out, or {VECTORS}")
         if len({*(self.layers or ())}) < len(self.layers or ()):
             raise InputError(f"layers={[*(self.layers or ())]} names a layer twice")
         if len(self.fields) > 2:

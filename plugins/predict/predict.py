@@ -75,7 +75,7 @@ def answered(predictor: Predictor, chunks: Iterable[list["Row"]]) -> Iterator[li
     for chunk in chunks:
         answers = predictor.rows([texts for texts, _ in chunk], first)
         if both := {*answers[0], *_flat(answers[0])} & chunk[0][1].keys():
-            raise InputError(f"beside=[{','.join(both)}] is what a prediction is called; expected other columns")
+            raise InputError(f"beside=[{','.join(both)}] is the name of an output column: expected other columns")
         yield [
             {"row": number} | kept | answer
             for number, (answer, (_, kept)) in enumerate(zip(answers, chunk, strict=True), first)
@@ -113,9 +113,7 @@ def _write_parquet(rows: Iterable[list[dict[str, Any]]], path: Path) -> int:
                 if writer is None:
                     table = table.cast(pa.schema([(field.name, _with_values(field.type)) for field in table.schema]))
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-                raise InputError(
-                    f"rows {count + 1:,} to {count + len(chunk):,} have no one type in a column: {error}"
-                ) from error
+                raise InputError(f"rows {count + 1:,} to {count + len(chunk):,} mix types in a column: {error}") from error
             if writer is None:
                 writer = stack.enter_context(parquet.ParquetWriter(path, table.schema))
             writer.write_table(table)
@@ -156,7 +154,7 @@ def chunks(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
 # Texts of the user
 
 Row = tuple[list[str], dict[str, Any]]
-"""The texts of a row, one or two, or its words; and the columns that are kept of it."""
+"""The one or two texts of a row, or its words; and its copied columns."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +213,7 @@ def _lines(path: Path, columns: Columns, where: str, advance: Callable[[int], ob
 
 
 def _kept(row: dict[str, Any], columns: Columns, where: str) -> dict[str, Any]:
-    """The columns that are written beside the answer."""
+    """The input columns copied into the output."""
     kept = {name: _column(row, name, where, " of beside=") for name in columns.beside}
     if has_half_characters(json.dumps(kept, ensure_ascii=False, default=str)):
         raise InputError(f"{where}: expected text in {', '.join(kept)} of beside=, got half of a character")

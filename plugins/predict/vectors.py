@@ -63,7 +63,7 @@ def random_source(options: Predict, config: RunConfig) -> Source:
     shape: Any = replace(config.model, vocab_size=reader.get_vocab_size(), pad_token_id=padding)
     if options.bert_config_file is not None:
         shape = huggingface.shape_of(options.bert_config_file, "bert_config_file")
-        native.refuse_more_pieces(reader, shape, f"the tokenizer beside bert_config_file={str(options.bert_config_file)!r}")
+        native.refuse_more_pieces(reader, shape, f"the tokenizer for bert_config_file={str(options.bert_config_file)!r}")
     encoder = subject.classifier(replace(config, model=shape), config.seed).encoder
     return Source(encoder.eval(), reader, shape.longest_text)
 
@@ -76,7 +76,7 @@ class Extractor:
         source = source_of(options, config) if options.source else random_source(options, config)
         room, longest = source.longest, options.max_length
         if longest is not None and longest > room:
-            raise InputError(f"max_length={longest} must be at most the {room} tokens that the model takes")
+            raise InputError(f"max_length={longest} must be at most {room}, the model's maximum")
         self.layers = selected_layers(options.layers, len(source.encoder.layers.execution_order()))
         self._machine = Machine(config.hardware)
         self.encoder, self.tokenizer = source.encoder.to(self._machine.device), source.tokenizer
@@ -114,7 +114,7 @@ def selected_layers(layers: tuple[int, ...] | None, depth: int) -> tuple[int, ..
     for layer in layers or ():
         if not -depth - 1 <= layer <= depth:
             raise InputError(
-                f"layers={layer} is not there; choices: 0 (the embeddings) to {depth} (the last layer), "
+                f"layers={layer} does not exist; choices: 0 (the embeddings) to {depth} (the last layer), "
                 f"or from the end -1 to {-depth - 1}"
             )
     return layers or tuple(range(-1, -1 - min(DEFAULT_LAYERS, depth + 1), -1))

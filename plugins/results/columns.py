@@ -1,7 +1,7 @@
 """Columns of a table as those of a frame, by their names or by flags.
 
-`columns=arm=NAME` says which column is the arm, likewise any other of `NAMES`. `columns=seed=s1+s2+s3` reads a table that has a
-column of values for each seed (likewise arm, task or metric), by the names of these columns. `columns=path={arm}/seed{seed}`
+`columns=arm=NAME` says which column is the arm, or any other of `NAMES`. `columns=seed=s1+s2+s3` reads a table that has a
+column of values for each seed (or arm, task or metric), by the names of these columns. `columns=path={arm}/seed{seed}`
 takes names from the end of the path of each file or folder of a run.
 """
 
@@ -46,7 +46,7 @@ def stated(path: Path, asked: Asked) -> dict[str, str]:
     parts = re.split(r"\{(\w+)\}", pattern)  # text, name, text, ..., name, text
     groups = [f"(?P<{part}>[^/]+?)" if place % 2 else re.escape(part) for place, part in enumerate(parts)]
     if (match := re.search(f"(?:^|/){''.join(groups)}$", path.absolute().as_posix())) is None:
-        raise InputError(f"{on_one_line(str(path))!r} ends otherwise than columns=path={pattern}: expected such a path")
+        raise InputError(f"{on_one_line(str(path))!r} does not match columns=path={pattern}: expected such a path")
     return flags | match.groupdict()
 
 
@@ -83,7 +83,7 @@ def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked) -
     """The columns of the table as those of a frame.
 
     Without a column for it, the metric is that of the flag, or has the name of the column of values. A gap in one of several
-    columns of values is no row.
+    columns of values is not a row.
     """
     wide = next((own for own, names in chosen.items() if len(names) > 1), None)
     named = None if wide else PREFIX.sub("", chosen["value"][0])
@@ -113,7 +113,7 @@ def _typed(table: pyarrow.Table, name: str, is_number: bool) -> pyarrow.ChunkedA
     except pyarrow.ArrowInvalid as error:
         text = re.search("'.*'", on_one_line(str(error))) or [str(error)]
         raise InputError(
-            f"the column {on_one_line(name)} has {text[0]}, which is no number: expected digits, with a decimal point and "
+            f"the column {on_one_line(name)} has {text[0]}, which is not a number: expected digits, with a decimal point and "
             "neither signs nor separators of thousands, such as 1200.5"
         ) from error
 

@@ -31,7 +31,7 @@ FILE = rf"(?P<experiment>.*/[^/]+)/(?P<run>[0-9a-f]{{32}})/(?P<kind>{'|'.join(KI
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """A row a run and metric; None for what is no store of MLflow."""
+    """One row per run and metric; None unless it is a store of MLflow."""
     databases = folders.found(path, DATABASE if path.is_dir() else ".*", "SQLite format 3")
     runs = [run for file, _ in databases for run in _of_database(file)] or _of_folder(path)
     names, columns = {run[EXPERIMENT] for run in runs}, dict(asked.columns)

@@ -31,7 +31,7 @@ KINDS = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """The rows of a file whose name ends as that of a table; None for any other, and for JSON that is no list."""
+    """The rows of a file with the suffix of a table; None for any other, and for JSON that is not a list."""
     ending = path.suffix.lower()
     if not path.is_file() or ending not in paths.TABLES:
         return None

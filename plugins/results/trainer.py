@@ -19,7 +19,7 @@ NAMES = ("eval_results.json", "all_results.json", "trainer_state.json")
 """What it writes of a run; the first that has an evaluation is read."""
 
 COSTS = re.compile(r"eval_(\w+_)?(runtime|samples|(samples|steps)_per_second|(model_preparation|jit_compilation)_time)")
-"""What it says of an evaluation beside the metrics."""
+"""Keys of an evaluation that are not metrics."""
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:

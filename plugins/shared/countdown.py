@@ -16,6 +16,6 @@ class Countdown:
         """`2/4, at most about 20 s left: ...` for one that begins now: those left take as long as the longest so far."""
         now = time.monotonic()
         self._longest = max(self._longest, now - self._since) if self._begun else 0.0
-        bound = f", at most about {duration(self._longest * (self.total - self._begun))} left" if self._begun else ""
+        bound = f", up to {duration(self._longest * (self.total - self._begun))} left" if self._begun else ""
         self._begun, self._since = self._begun + 1, now
         return f"{self._begun}/{self.total}{bound}: {text}"

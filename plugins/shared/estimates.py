@@ -70,10 +70,10 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
     if metric in launches.JUDGED and newest:
         floor = section.sessions.floor(newest.session, section.place, launches.JUDGED[metric])
     if declared.compared in (Compared.SHOWN, Compared.OWN_CLOCK):
-        doubt = "no timing that is judged"
+        doubt = "no judged timing"
     elif metric in launches.JUDGED:
         if floor is None:
-            doubt = "no noise floor is known: no A/A replicate was timed in its session"
+            doubt = "unknown noise floor: no A/A replicate was timed in its session"
         elif floor > HIGHEST_FLOOR:
             doubt = f"noise floor {by_launch.percent_text(floor)}, which supports no verdict on times"
     else:

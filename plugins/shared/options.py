@@ -11,7 +11,7 @@ from harness.redact import refuse_address
 
 RUN = "folder or name of a run, or its id in the tracking store"
 OF_MODEL = ("model", "scale", "enhancement")
-"""Groups of choices that say which model is meant."""
+"""Config groups that choose the model."""
 
 ABOVE_ZERO, COUNT = Range(above=0, limit=float("inf")), Range(at_least=1)
 
@@ -39,7 +39,7 @@ class Weights(Composed):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(models := self.models) > 1:
-            raise InputError(f"{models[0]} and {models[1]} both name a model: give one of them")
+            raise InputError(f"{models[0]} and {models[1]} both name a model: give only one")
 
     @property
     def models(self) -> list[str]:

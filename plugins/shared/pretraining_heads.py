@@ -1,4 +1,4 @@
-"""What a pretraining trains beside the encoder, by parameters: its heads, and the generator where there is one."""
+"""Parameters that a pretraining trains besides the encoder: its heads, and the generator if there is one."""
 
 from dataclasses import replace
 

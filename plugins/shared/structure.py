@@ -19,7 +19,7 @@ WORDS = {
     "attention_type": "attention: {}",
     "num_hidden_groups": "sets of weights that layers share: {}",
 }
-"""Key of a config.json, or of ours -> what its value says."""
+"""Key of a config.json, or of ours -> text for its value."""
 
 
 def of_model(model: Any) -> str:

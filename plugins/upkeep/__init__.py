@@ -3,17 +3,17 @@
 from harness.commands import Command
 
 CLEAN = Command(
-    "Remove stale files that no run needs; asks first",
+    "remove data, launches and temporary files that no run needs; asks first",
     "harness.plugins.upkeep.options:Clean",
     "harness.plugins.upkeep.clean:main",
 )
 SYNC = Command(
-    "Send missing results to MLflow",
+    "send results to MLflow that it has missed",
     "harness.plugins.upkeep.options:Sync",
     "harness.plugins.upkeep.sync:main",
 )
 UI = Command(
-    "Open the results in the MLflow UI",
+    "look at the results in MLflow's pages: a table of each study, sorted by score",
     "harness.plugins.upkeep.options:Ui",
     "harness.plugins.upkeep.ui:main",
 )

@@ -11,7 +11,7 @@ from harness.comparison.overall import Overall
 from harness.comparison.plateau import LOSS
 from harness.comparison.section import HEADLINE, Section
 from harness.comparison.verdicts import Change, Verdict
-from harness.document import DASH, Block, Cell, Picture, Table
+from harness.document import DASH, Block, Cell, Picture, Screen, Table
 from harness.document import Section as Part
 from harness.reports.chapters import appendix, diagnostics, pretraining
 from harness.reports.chapters.added import added
@@ -40,6 +40,7 @@ CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 WARNED, BELOW = "†", "‡"
 NOTES = {
     WARNED: "† Training warning, quoted in the report.",
+    tables.SELECTED: tables.SELECTED_NOTE,
     BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }
 """Sign at a value -> what it says below the table."""
@@ -77,6 +78,13 @@ def chapter(study: Study) -> Chapter:
     of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *later]
     rest = [Part("Task by task, arm by arm", [*of_tasks, *words])] if of_tasks or words else []
     return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *first]), *rest], files)
+
+
+def screen(comparison: Comparison) -> Screen | None:
+    """The answer and the table, where arms are compared."""
+    answers = answer(comparison) if len(comparison.labels) > 1 else []
+    table, *notes = legible_overview(comparison) if answers else [None]
+    return Screen(answers[0], table, [*map(str, notes)]) if isinstance(table, Table) else None
 
 
 def legible_overview(comparison: Comparison) -> list[Table | str]:
@@ -183,10 +191,9 @@ def cell(over: Overall, label: str, name: str) -> Cell:
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
     text += f" ({of} of {most} tasks)" if of < most else ""
-    text += f" {WARNED}" * (
-        name in (HEADLINE, LOSS)
-        and any(findings.is_warned(run) for part in over.having(label, name) if (row := part.row_of(label)) for run in row.runs)
-    )
+    if name in (HEADLINE, LOSS):
+        runs = [run for part in over.having(label, name) if (row := part.row_of(label)) for run in row.runs]
+        text += f" {WARNED}" * any(map(findings.is_warned, runs)) + tables.selection_mark(runs)
     value = Cell(text, spread.mean, metric.unit)
     if label == over.comparison.baseline or not tables.is_judged(metric):
         return value
@@ -222,7 +229,7 @@ def tasks_table(comparison: Comparison) -> list[Block]:
 def noted(table: Table) -> list[str]:
     """What the signs in a table say."""
     texts = [cell.text for row in table.rows for cell in row]
-    return [note for sign, note in NOTES.items() if any(text.endswith(sign) for text in texts)]
+    return [note for sign, note in NOTES.items() if any(f" {sign}" in text for text in texts)]
 
 
 def _score(section: Section, label: str, with_change: bool) -> Cell:
@@ -230,7 +237,8 @@ def _score(section: Section, label: str, with_change: bool) -> Cell:
     spread = row.spread(HEADLINE) if row else None
     if row is None or spread is None:
         return Cell(DASH)
-    text = formats.value(spread.mean, "score", spread.sd) + f" {BELOW}" * findings.is_below_constant(section, row)
+    signs = f" {BELOW}" * findings.is_below_constant(section, row) + tables.selection_mark(row.runs)
+    text = formats.value(spread.mean, "score", spread.sd) + signs
     change = section.change(row, HEADLINE) if with_change and row is not section.before else None
     value = Cell(text, spread.mean, "score")
     return _with_short(value, change, "score") if change else value

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow
 
-from harness import metrics, tags
+from harness import metrics, paths, tags
 from harness.comparison.items import Errors
 from harness.comparison.runs import History, Run, latest, oldest_first, states_text
 from harness.errors import InputError, on_one_line, unknown
@@ -129,6 +129,15 @@ def follow(reader: Reader, runs: list[Run]) -> list[Run]:
     kind = {tags.TASK: tags.PRETRAINING_TASK, tags.STATUS: "finished"}
     newest = [reader.newest(list(names), {tags.FINGERPRINT: fingerprint} | kind) for fingerprint in origins]
     return [replace(one[1], elsewhere=names[one[0]]) for one in newest if one]
+
+
+def trials(reader: Reader, runs: list[Run]) -> list[Run]:
+    """The finished trials of searches that selected settings of these runs on the rows that the runs report."""
+    selected = [run for run in runs if run.params.get("tuned.selected_on") == "validation"]
+    names = {f"{run.tags.get(tags.STUDY)}{paths.OF_TRIALS}" for run in selected}
+    numbers = {name: number for name, number in reader.studies().items() if name in names} if names else {}
+    every = [replace(run, elsewhere=name) for name, number in numbers.items() for run in runs_of(reader, number)]
+    return oldest_first(run for run in every if run.status == "finished")
 
 
 def read_history(reader: Reader, runs: Iterable[Run], key: str) -> History:

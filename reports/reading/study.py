@@ -1,6 +1,6 @@
 """A study as its report reads it: what is compared, the history of every metric, and where the files of runs are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.comparison import cached_method
@@ -27,7 +27,6 @@ class Options:
     with_wnli: bool = False  # WNLI counts in the average over GLUE
     all_pairs: bool = False  # the chapter of ranks
     random_tasks: bool = False  # in it, tasks are what repeats
-    columns: tuple[str, ...] = ()  # of the table on the terminal
     audit: bytes | None = None  # record that `python -m harness audit` wrote
 
 
@@ -40,6 +39,7 @@ class Study:
     options: Options = Options()
     output: Output = None
     forkable: bool = False  # whether a forked process may `read`, too
+    trials: Sequence[Run] = ()  # that selected settings of its runs on the rows that these report
 
     @cached_method
     def history(self, metric: str) -> History:

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterable
 
 from harness import document, metrics, tags
 from harness.comparison import arms, launches
@@ -128,23 +127,17 @@ def _superseded(section: Section) -> list[str]:
     return [f"{text}{' Code or versions had changed in between: the fingerprints differ.' * changed}{settings}"]
 
 
-def selected(runs: Iterable[Run]) -> bool:
-    """Whether a run kept its best weights, or was tuned, by the score that it reports."""
-    return any("validation" in (run.params.get(key) for key in ("finetune.keep_best", "tuned.selected_on")) for run in runs)
-
-
-BY_WHAT_IT_REPORTS = (
-    "kept the state that scored best on the very data that the score is of, or the setting (finetune.keep_best or "
-    "search.selected_on=validation): "
-    "the score is too good by an unknown amount"
+SELECTED = (
+    f"{tables.SELECTED} Epoch or setting selected on the reported rows (finetune.keep_best or search.selected_on=validation), "
+    "so the score is too high"
 )
 LIMITED = "data.validation_examples"
 
 
 def notes_of_scores(section: Section) -> list[str]:
     """Notes on a task where a score is of other data than the official split, or weights were chosen by the reported score."""
-    labels = [row.label for row in section.rows if selected(row.runs)]
-    return slices(section) + ([f"{listed(labels)} {BY_WHAT_IT_REPORTS}."] if labels else [])
+    labels = [row.label for row in section.rows if tables.selection_mark(row.runs)]
+    return slices(section) + ([f"{SELECTED}: {listed(labels)}."] if labels else [])
 
 
 def slices(section: Section) -> list[str]:

@@ -11,6 +11,7 @@ from harness.comparison import arms, by_launch
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Design, Replicate, Spread, Tells, pair
 from harness.comparison.plateau import LOSS
+from harness.comparison.runs import Run
 from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section, results_of
 from harness.comparison.verdicts import Change, Evidence, Verdict
 from harness.document import DASH, Cell, Table
@@ -20,6 +21,10 @@ from harness.reports.writing.formats import SHARES, escape
 from harness.reports.writing.shown import SHOWN
 
 MARKS = SHOWN.marks
+
+SELECTED = "§"
+SELECTED_NOTE = f"{SELECTED} Epoch or setting selected on the reported rows, so the score is too high."
+"""Mark of a score, and what it says."""
 
 LEAST_SHARE = 0.1
 """A percentage of less is not shown: 3 points are 40,000 % of a correlation near 0."""
@@ -181,7 +186,14 @@ def value(row: Row, name: str) -> Cell:
     counted_alike = _is_counted(metric) and spread.minimum == spread.maximum
     text = formats.value(spread.mean, metric.unit, None if counted_alike else spread.sd)
     having = len(row.values(name))
-    return Cell(text + (f" (n {having})" if having < len(row.runs) else ""), spread.mean, metric.unit)
+    text += f" (n {having})" if having < len(row.runs) else ""
+    return Cell(text + selection_mark(row.runs) * (metric.unit == "score"), spread.mean, metric.unit)
+
+
+def selection_mark(runs: Iterable[Run]) -> str:
+    """SELECTED after a space where a run kept its best weights, or was tuned, by the score that it reports; else empty."""
+    rows = {run.params.get(key) for run in runs for key in ("finetune.keep_best", "tuned.selected_on")}
+    return f" {SELECTED}" if "validation" in rows else ""
 
 
 def value_and_change(section: Section, row: Row, name: str) -> Cell:

@@ -209,7 +209,7 @@ def timeline(watched: Watched, output: Path) -> dict[str, float]:
     for name, times in (parts | {"until the first run": [first - began]}).items():
         then = min(max([at, *(began + seconds for seconds in times[:1])]), first)
         found[f"start: {name}"], at = then - at, then
-    report = max([began + seconds for seconds in watched.until("report:")] + [last, *(end for end, *_ in timed)])
+    report = max([began + seconds for seconds in watched.until("report.html")] + [last, *(end for end, *_ in timed)])
     spans += [(end - seconds, end, LAUNCHES) for end, seconds, _ in timed]
     timing = min((end - seconds for end, seconds, _ in timed), default=report)
     edges = sorted({first, last, timing, report, *(at for begin, end, _ in spans for at in (begin, end))})

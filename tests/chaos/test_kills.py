@@ -258,7 +258,7 @@ class Chain:
                 "timing": lambda: b"Timing " in self.said()[before:],
                 "report": lambda: workers(process.pid, "harness.reports.after_sweep"),
                 "files": lambda: [*self.report.glob(".writing.*")],
-                "end": lambda: b"report: " in self.said()[before:],
+                "end": lambda: b"Report" in self.said()[before:],
             }
             while process.poll() is None and not reached[phase]():
                 time.sleep(0.001 if phase == "files" else 0.02)

@@ -39,7 +39,7 @@ from harness.reports.options import Report
 from harness.study import supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 COMPOSED = ("run", "plan", "profile", "memory", "tokenizer")
 """Commands that train, measure, or read data sets that may be absent; tests of their own run each."""

@@ -55,7 +55,7 @@ def test_help_says_what_each_option_is_and_fits_the_terminal(name, columns, monk
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main([*name.split(), "--help"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"Usage: python -m harness {name} ")
+    assert out.startswith(f"usage: python -m harness {name} ")
     assert max(map(len, out.splitlines())) <= columns
     grammar = Grammar(imported(find(name).options))
     for each, option in (grammar.words | grammar.keys).items():
@@ -113,7 +113,7 @@ def test_one_word_too_many_is_named(name, refused):
     if issubclass(options, Composed) or "..." in str(Grammar(options).words):
         return
     line = refused(name, *Grammar(options).words, "many")
-    assert line.startswith(("'many' is a word too many: expected ", "unknown key 'many'", "unknown command 'many'"))
+    assert line.startswith(("Unexpected 'many': expected ", "unknown key 'many'", "unknown command 'many'"))
 
 
 def said(capsys: pytest.CaptureFixture[str], line: str) -> str:
@@ -143,6 +143,6 @@ def test_messages_say_what_was_typed_what_is_expected_and_the_cure(capsys):
             "status ouput=x": "harness status: unknown key 'ouput'; did you mean 'output'?\n",
             "status output=x": "harness status: output='x' is not a folder: expected the one of the runs\n",
             "status --outptu=x": "harness status: unknown option '--outptu'; did you mean '--output'?\n",
-            "status a b": "harness status: 'b' is a word too many: expected STUDY and KEY=VALUE\n",
+            "status a b": "harness status: Unexpected 'b': expected STUDY and KEY=VALUE\n",
         }
     )

@@ -33,7 +33,7 @@ def test_tags_without_packed_values_have_none():
 
 @pytest.mark.parametrize("torn", ["1:abc", "nonsense", "2:eJyrVg==", "1:AAAA"])
 def test_torn_values_are_named(torn):
-    with pytest.raises(ValueError, match="tag 't' is torn"):
+    with pytest.raises(ValueError, match="tag 't' is corrupt"):
         tags.unpacked("t", {"t.0": torn})
 
 

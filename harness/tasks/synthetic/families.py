@@ -307,7 +307,7 @@ class Brackets(Family):
         raise InputError(f"{depth} is too rare with {pairs}: expected less depth, or many more pairs")
 
     def theory(self, config: GrammarConfig) -> Theory:
-        """A single bracket says nothing about the label; all 2 * `pairs` of them are needed."""
+        """A single bracket does not determine the label; all 2 * `pairs` of them are needed."""
         words = 2 * config.pairs
         return Theory(Distance(2, words), Distance(2, words), words + 2, words - 1, bag=0.5, linear=0.5, layers=3)
 

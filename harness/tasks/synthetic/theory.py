@@ -104,7 +104,7 @@ def _why_budget_is_open(config: RunConfig, relayed: bool) -> str | None:
     required = family.relayed_steps if relayed else family.steps
     planned = config.finetune.planned_steps(min(filter(None, (grammar.train_examples, config.data.train_examples))))
     if config.finetune.seconds is not None:
-        return "nobody knows how many steps a budget in seconds has"
+        return "the number of steps of a budget in seconds is unknown"
     if required is None:
         through = " through several layers" if relayed else ""
         return f"a construction exists, but no budget is known that is enough to learn it{through}"
@@ -161,7 +161,7 @@ def is_order_free(model: EncoderConfig) -> bool:
 def is_linear(model: EncoderConfig) -> bool:
     """Whether the logits are a weighted count of words: the mean of static vectors with a linear classifier.
 
-    A norm of the mean is no linear function of it. A norm of word and type together weighs a word in each sentence anew.
+    A norm of the mean is not linear in it. A norm of word and type together weighs a word in each sentence anew.
     """
     normed = model.pooler_norm or (model.embedding_norm and model.type_vocab_size > 1)
     plain = model.pooler is None and not normed

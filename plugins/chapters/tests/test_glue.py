@@ -14,7 +14,7 @@ from harness.comparison.compare import Comparison, compare
 from harness.plugins.chapters import glue
 from harness.plugins.chapters.glue import SCORES, glue_of
 from harness.reports.__main__ import main
-from harness.reports.writing import section_text
+from harness.reports.writing import section_text, tables
 
 BASE = {"cola": (0.30, 0.34), "sst2": (0.80, 0.82), "mrpc": ((0.70, 0.80), (0.72, 0.82))}
 BETTER = {"cola": (0.41, 0.43), "sst2": (0.83, 0.85), "mrpc": ((0.71, 0.83), (0.73, 0.83))}
@@ -222,7 +222,7 @@ def test_first_examples_of_a_split_are_no_glue_score(study):
 def test_arm_that_was_tuned_on_what_it_reports_is_marked(study):
     comparison = study({"base": {"cola": (0.3,), "rte": (0.5,)}}, **{"tuned.selected_on": "validation"})
     (note,) = section_text.notes_of_scores(comparison.sections[0])
-    assert note.startswith("base kept the state that scored best on the very data that the score is of, or the setting")
+    assert note == f"{section_text.SELECTED}: base."
 
 
 @pytest.mark.long
@@ -232,7 +232,9 @@ def test_run_that_selected_on_what_it_reports_is_marked(tracking):
     log(tracking, "new", {task: BETTER[task] for task in ("sst2", "mrpc")})
     text, _ = reported()
     texts = line(text, "new")
-    assert [" †<br>" in text for text in texts[1:]] == [True, False, False, True]
-    assert not any("†" in text for text in line(text, "base"))
-    assert "\n† A run of this arm kept the state that scored best on the very data that the score is of" in text
-    assert "new kept the state that scored best" in Path("here/report.md").read_text().split("cola: before and after")[1]
+    assert [" §<br>" in text for text in texts[1:]] == [True, False, False, True]
+    assert not any("§" in text for text in line(text, "base"))
+    assert f"\n{tables.SELECTED_NOTE}" in text
+    first, of_cola = Path("here/report.md").read_text().split("cola: before and after")
+    assert ("§" in line(first, "new")[1], "§" in line(first, "base")[1], tables.SELECTED_NOTE in first) == (True, False, True)
+    assert f"{section_text.SELECTED}: new." in of_cola

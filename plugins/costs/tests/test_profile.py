@@ -61,7 +61,7 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
         (["measure.length=100000"], "measure.length=100000 must be at most"),
         (["hardware=gpu", "--trace"], "--trace reads the clock of the CPU"),
         (["hardware.compile=true", "--trace"], "expected hardware.compile=false"),
-        (["task=minimal_pairs"], "scores a model as it is, without a head on the encoder: choose another task"),
+        (["task=minimal_pairs"], "scores a model without a head on the encoder: choose another task"),
         (["scale=tiny", "--json", "to=/dev/null/no"], "to='/dev/null/no' cannot be written"),
         (["model=albert", "match=params"], "match=params needs the baseline in the same command: expected model=base"),
         (["model=base,albert", "match=latency"], "match=latency times the texts of a task: expected match=params, flops or"),

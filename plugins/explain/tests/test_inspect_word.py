@@ -121,7 +121,7 @@ def test_vectors_of_a_word_differ_by_context_but_not_its_token_embedding(said, e
         (["text=The bank was robbed", "word=tree"], "word='tree' is not a word of 'The bank was robbed'"),
         (
             ["text=The bank was robbed", "word=bank", "layer=3"],
-            "layer=3 is not there; choices: 1 to 2, or from the end -1 to -2",
+            "layer=3 does not exist; choices: 1 to 2, or from the end -1 to -2",
         ),
         (["text=The bank was robbed", "word=bank", "layer=0"], "layer=0 is not there"),
         (["texts=a bank", "word=bank"], "texts= names 1 texts: expected two or more, with ' ||| ' between them"),

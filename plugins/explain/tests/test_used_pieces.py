@@ -67,7 +67,7 @@ def test_the_command_writes_a_tokenizer_that_a_run_starts_from(published, tmp_pa
     given = [f"model.init_from={published}", "data.train_examples=30", "data.validation_examples=10"]
     assert main(["tokenizer", *given, "task=bag", "keep=used", f"to={tmp_path}"]) == 0
     line, size = capsys.readouterr().out, len(json.loads((tmp_path / "tokenizer.json").read_text())["model"]["vocab"])
-    said = f"{size} of {len(PIECES)} pieces are used: tokenizer.file={tmp_path / 'tokenizer.json'} beside the weights\n"
+    said = f"{size} of {len(PIECES)} pieces are used; set tokenizer.file={tmp_path / 'tokenizer.json'} with the weights\n"
     assert line == said
     small = ["finetune.max_steps=2", "measure=none", "report=false", f"output={tmp_path / 'out'}"]
     assert main(["task=bag", *given, f"tokenizer.file={tmp_path / 'tokenizer.json'}", *small]) == 0

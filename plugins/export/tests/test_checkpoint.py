@@ -342,7 +342,7 @@ def test_wrong_inputs_are_refused_in_one_line(tokenizer, tmp_path, capsys):
     assert "has no checkpoint/" in refused(capsys, tmp_path / "empty")
     shape = shape_of("base", tokenizer)
     checkpoint = lay_out(tmp_path / "run", shape, tokenizer, Trained(shape).state_dict())
-    assert "family='bart' is none of bert" in refused(capsys, checkpoint, "family=bart")
+    assert "family='bart' is not one of bert" in refused(capsys, checkpoint, "family=bart")
     assert "unknown format 'tf'" in refused(capsys, checkpoint, "format=tf")
     (tmp_path / "file").write_text("")
     assert "cannot be written" in refused(capsys, checkpoint, f"to={tmp_path}/file/below")

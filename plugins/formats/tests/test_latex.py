@@ -12,11 +12,10 @@ import tools
 from harness.comparison.compare import compare
 from harness.document import Cell, Document, Section
 from harness.plugins.chapters import tuning
-from harness.plugins.chapters.glue import SELECTED
 from harness.plugins.formats import latex
 from harness.reports.render import render
 from harness.reports.writing import formats
-from harness.reports.writing.tables import MARKS
+from harness.reports.writing.tables import MARKS, SELECTED
 
 HOSTILE = ("<script>alert(1)</script>", "a|b & c\\\\d", "50% #1 $x$ ^ ~ {y}", "\\input{/etc/passwd}", "x_y_z", "[t] `q`", "*")
 HOSTILE += ("漢字 é Ł \x01", "enhanced attention_window=32 hidden_act=gelu_new", "W" * 60, '"=1+1"', "\\end{longtable}")

@@ -307,10 +307,10 @@ def test_columns_stand_beside_the_answer_in_every_format(tokenizer, tmp_path, mo
     ("beside", "message"),
     [
         ("[key]", "line 1 lacks the column 'key' of beside=; it has: id, text, weight"),
-        ("[row]", "beside=[row] is what a prediction"),
-        ("[probability.no]", "beside=[probability.no] is what a prediction"),
+        ("[row]", "beside=[row] is the name of an output column"),
+        ("[probability.no]", "beside=[probability.no] is the name of an output column"),
         ("[half]", "line 1: expected text in half of beside=, got half of a character"),
-        ("[large]", "rows 1 to 1 have no one type in a column"),
+        ("[large]", "rows 1 to 1 mix types in a column"),
     ],
 )
 def test_columns_that_cannot_stand_beside_are_one_line(tokenizer, tmp_path, beside, message):

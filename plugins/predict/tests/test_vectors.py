@@ -234,15 +234,15 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("layers=[-1,-6]", "layers=-6 is not there; choices: 0 (the embeddings) to 4 (the last layer), or from the"),
+        ("layers=[-1,-6]", "layers=-6 does not exist; choices: 0 (the embeddings) to 4 (the last layer), or from the"),
         ("layers=[-1,-1]", "names a layer twice"),
         ("checkpoint=/nowhere", "checkpoint='/nowhere' is not a folder"),
         ("nowhere", "RUN and checkpoint= both name a model"),
         ("to=text.txt", "is a folder or the input itself"),
         ("to=nowhere/out.jsonl", "to='nowhere/out.jsonl' cannot be written (No such file or directory)"),
-        ("to=f.csv", "to='f.csv' ends in '.csv': expected .jsonl, .parquet, .safetensors, or format=NAME beside it"),
-        ("max_length=25", "max_length=25 must be at most the 24 tokens that the model takes"),
-        ("beside=[id]", "beside= belongs to predictions"),
+        ("to=f.csv", "to='f.csv' ends in '.csv': expected .jsonl, .parquet, .safetensors, or format=NAME with it"),
+        ("max_length=25", "max_length=25 must be at most 24, the"),
+        ("beside=[id]", "beside= is for predictions"),
         ("finetune.epochs=2", "unknown key 'finetune'"),
         ("scale=tiny", "checkpoint= and scale=tiny both name a model"),
     ],
@@ -343,7 +343,7 @@ def test_random_encoder_of_a_named_variant(capsys, files, text):
             ["bert_config_file=bert_config.json"],
             "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random",
         ),
-        (["bert_config_file=none.json", "tokenizer.vocab_file=vocab.txt"], "bert_config_file='none.json' is no file"),
+        (["bert_config_file=none.json", "tokenizer.vocab_file=vocab.txt"], "bert_config_file='none.json' is not a file"),
         (
             ["bert_config_file=small.json", "tokenizer.vocab_file=vocab.txt"],
             "'small.json' has 16 pieces, the model 3 token embeddings",

@@ -51,7 +51,7 @@ def test_a_time_is_known_no_better_than_its_noise_floor(timed):
     found = estimated(runs, "inference/latency_ms_p50")
     assert found.doubt == ""
     assert found.interval[1] / found.mean > 1.05
-    assert "no noise floor is known" in estimated(runs[:1], "inference/latency_ms_p50").doubt
+    assert "unknown noise floor" in estimated(runs[:1], "inference/latency_ms_p50").doubt
     wild = timed("base", [30.0, 12.0, 40.0, 9.0], replicate="true")
     assert "supports no verdict on times" in estimated([runs[0], wild], "inference/latency_ms_p50").doubt
 

@@ -143,7 +143,7 @@ DAMAGED = {
         lambda result: result["metrics"].update({"eval/score": float("inf")}),
         "result.json is corrupt: ",
     ),
-    "folder": ("run.json", None, "no regular file"),
+    "folder": ("run.json", None, "not a regular file"),
 }
 """A file of a run, what is done to it, and the line that says so."""
 

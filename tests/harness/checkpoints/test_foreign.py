@@ -226,7 +226,7 @@ def test_files_that_lack_a_tensor_are_refused(folders, tmp_path):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"model_type": "nobert"}, "model_type='nobert' is none of transformers"),
+        ({"model_type": "nobert"}, "model_type='nobert' is unknown to transformers"),
         ({"model_type": "nobert", "auto_map": {"AutoModel": "a.B"}}, "its own code"),
         ({"model_type": "bert", **TINY, "hidden_size": 33}, "cannot be built and run"),
         ({}, "model_type=None"),

@@ -186,7 +186,7 @@ def test_the_longest_text_of_the_tokenizer_limits_that_of_the_task(compose, publ
 @pytest.mark.parametrize(
     ("name", "entry", "fragment"),
     [
-        ("config.json", {"model_type": ["bert"]}, "model_type=['bert'] is none of"),
+        ("config.json", {"model_type": ["bert"]}, "model_type=['bert'] is not one of"),
         ("config.json", {"hidden_size": "wide"}, "config.json: "),
         ("config.json", {"num_hidden_layers": 2.5}, "config.json, num_hidden_layers: "),
         ("config.json", {"layer_norm_eps": float("nan")}, "layer_norm_eps=nan must be a finite number"),

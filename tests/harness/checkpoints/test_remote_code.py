@@ -110,9 +110,9 @@ def test_a_file_runs_nothing(tell, folder, tmp_path, imported):
     values = {"model": {"init_from": str(folder), "remote_code": HASH}}
     (tmp_path / "conf" / "experiment" / "own.yaml").write_text(f"# @package _global_\n{json.dumps(values)}")
     own = (*SMALL, "--config-dir", str(tmp_path / "conf"), "+experiment=own")
-    assert_refused(tell(*own), f"model.remote_code={HASH} stands in a file", f"add --allow-code {HASH} to run it")
+    assert_refused(tell(*own), f"model.remote_code={HASH} is set in a file", f"add --allow-code {HASH} to allow it")
     write(folder, remote_code=HASH)
-    assert_refused(tell(*SMALL, f"model.init_from={folder}"), "stands in a file")
+    assert_refused(tell(*SMALL, f"model.init_from={folder}"), "is set in a file")
     assert not imported.exists()
     assert tell("plan", *own, "--allow-code", HASH).code == 0
     assert imported.exists()
@@ -132,7 +132,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("named", "code", "said"), WRONG.values(), ids=WRONG)
 def test_code_that_cannot_be_read_is_refused(folder, named, code, said, imported):
-    with pytest.raises(InputError, match=f"stands in a file, .* add --allow-code {code} to run it|names MODULE.CLASS"):
+    with pytest.raises(InputError, match=f"is set in a file, .* add --allow-code {code} to allow it|names MODULE.CLASS"):
         remote_code.config_class({"remote_code": code, "auto_map": named}, transformers)
     assert not imported.exists()
     extensions.allow([code])

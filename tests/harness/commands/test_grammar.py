@@ -54,7 +54,7 @@ def test_the_folder_of_a_run_may_have_an_equals_sign(tmp_path):
         (["layers= "], "layers=' ' has an empty value: expected numbers"),
         (["layers=[ ]"], "layers='[ ]' has an empty value: expected numbers"),
         (["layers=1, ,2"], "layers='1, ,2' has an empty value: expected numbers"),
-        (["a", "b"], "'b' is a word too many: expected RUN and KEY=VALUE"),
+        (["a", "b"], "Unexpected 'b': expected RUN and KEY=VALUE"),
         (["--dry-run=x"], "dry_run='x' must be true or false"),
         (["--config-dir"], "--config-dir needs a value"),
         (["--siez=3"], "unknown option '--siez'; did you mean '--size'?"),

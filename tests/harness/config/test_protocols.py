@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 from omegaconf import OmegaConf
+from safetensors.torch import load_file
 
 from harness.config import protocols
-from harness.config.choices import KeepBest, Sampler
+from harness.config.choices import Keep, KeepBest, Sampler
 from harness.config.help import names
 from harness.config.resolve import pretraining_of
 from harness.config.schema import OF_ARM, stated_keys, within
@@ -63,8 +65,9 @@ def test_a_protocol_says_of_each_task_what_its_sources_say(compose, name, which)
     every = {*said.get("tasks", GLUE), *said.get("also", ())}
     tasks = every if which == "all" else {*which.split(",")}
     runs = compose("-m", f"task={','.join(sorted(tasks))}", f"+protocol={name}", *BASE)
+    tasks |= {"mnli"} if tasks & {*said.get("starts", ())} else set()  # which is trained first
     assert {run.task.name for run in runs} == tasks
-    assert {run.label for run in runs} == {"base"}
+    assert {run.label for run in runs} == {f"base protocol={name}"}
     for run in runs:
         assert composed_of(run) == stated_for(run.task.name, said), run.task.name
         assert {task.partition("/")[0] for task in run.protocol.average} == every
@@ -92,18 +95,22 @@ def test_no_setting_of_one_task_belongs_to_the_arm():
 
 def test_what_is_typed_goes_before_the_protocol_and_what_is_typed_for_a_task_before_what_is_typed_for_all(compose):
     typed = ("finetune.epochs=7", "task.rte.finetune.epochs=9", "task.rte.task.max_length=64", "seed=5")
-    runs = compose("-m", "task=rte,cola", "+protocol=modernbert", *typed, *BASE)
+    runs = [run for run in compose("-m", "task=rte,cola", "+protocol=modernbert", *typed, *BASE) if run.task.name != "mnli"]
     found = {run.task.name: (run.finetune.epochs, run.finetune.learning_rate, run.task.max_length, run.seed) for run in runs}
     assert found == {"rte": (9.0, 5e-5, 64, 5), "cola": (7.0, 8e-5, 256, 5)}
-    assert {run.label for run in runs} == {"base"}
+    assert {run.label for run in runs} == {"base protocol=modernbert"}
     for run in runs:  # each is repeated by its own overrides
-        (again, *_) = compose(*run.overrides)
+        (*_, again) = compose(*run.overrides)
         assert (again.finetune, again.task, again.protocol) == (run.finetune, run.task, run.protocol)
 
 
 def test_protocols_are_compared_as_arms_each_with_its_own_seeds(compose):
     runs = compose("-m", "+protocol=modernbert,mosaicbert", "task=rte", *BASE)
-    assert [run.label for run in runs] == ["base protocol=modernbert"] * 3 + ["base protocol=mosaicbert"] * 5
+    assert [(run.label.removeprefix("base protocol="), run.task.name, run.seed) for run in runs] == [
+        *(("modernbert", task, seed) for task in ("mnli", "rte") for seed in (42, 314, 1234)),
+        ("mosaicbert", "mnli", 19),
+        *(("mosaicbert", "rte", seed) for seed in (19, 8364, 717, 10536, 90166)),
+    ]
 
 
 def test_the_keys_that_a_protocol_stands_for_are_printed(run_harness):
@@ -112,7 +119,7 @@ def test_the_keys_that_a_protocol_stands_for_are_printed(run_harness):
 
 
 def test_protocols_share_a_pretraining(compose):
-    runs = compose("-m", "+protocol=modernbert,mosaicbert", "task=rte", "pretrain=mlm", "seed=1", *BASE)
+    runs = compose("-m", "+protocol=modernbert,mosaicbert", "task=cola", "pretrain=mlm", "seed=1", *BASE)
     assert [run.label for run in runs] == ["base+mlm protocol=modernbert", "base+mlm protocol=mosaicbert"]
     first, second = map(pretraining_of, runs)
     assert (first.label, first.protocol_name) == (second.label, second.protocol_name) == ("base+mlm", "")
@@ -158,15 +165,40 @@ def test_a_protocol_that_searches_on_some_of_its_tasks_is_one_arm_and_its_runs_a
     for trials, _ in searches.rounds():
         searches.take([{"status": "finished", "metrics": {"tune/score": one.finetune.batch_size / 100}} for one in trials])
     found = searches.tuned()
-    assert {run.label for run in found} == {"base"}
+    assert {run.label for run in found} == {"base protocol=mine"}
     again = compose(*words[:2], *found[0].overrides)
     assert [(run.finetune.batch_size, run.search.space) for run in again] == [(16, [])] * 2
 
 
-def test_the_plan_says_what_a_protocol_does_and_this_harness_does_not(compose, own, tmp_path):
-    words = own("sources: [a paper]\ntasks: {bag: {protocol: {starts_from: order}}}")
-    (run,) = plan.plan(compose(*words, "task=bag", f"output={tmp_path / 'out'}"))
-    assert run.notes == ["protocol=mine begins bag with the weights of order: not done here"]
+STAGED = """
+sources: [a paper]
+settings: {protocol: {seeds: [4, 3]}, task: {max_length: 16}, finetune: {max_steps: 3}, data: {train_examples: 24}}
+tasks: {order: {protocol: {seeds: [3]}}, bag: {protocol: {starts_from: order}, finetune: {learning_rate: 1e-30, keep: last}}}
+"""
+
+
+def test_a_task_that_another_one_starts_from_is_trained_first_and_shared(compose, own, tmp_path):
+    words = (*own(STAGED), "hardware.threads=1", f"output={tmp_path / 'out'}")
+    first, *others = plan.plan(compose(*words, "task=bag"))
+    assert [(run.config.task.name, run.config.seed) for run in (first, *others)] == [("order", 3), ("bag", 3), ("bag", 4)]
+    assert [run.needs for run in others] == [first, first]
+    assert (first.needs_weights, first.config.finetune.keep) == ([first.folder / "checkpoint"], Keep.last)
+    assert "bag starts from the fine-tuned weights of order (base protocol=mine)" in others[0].notes
+    (alone,) = plan.plan(compose(*words, "task=order"))
+    assert alone.folder == first.folder  # the same run, also in a command of its own
+
+
+@pytest.mark.long
+def test_its_weights_are_what_the_other_task_starts_with(run_harness, own, tmp_path):
+    run_harness(*own(STAGED), "task=bag", "measure=none", "report=false", f"output={tmp_path / 'out'}")
+    found = {path.parent.parent.name: load_file(path) for path in tmp_path.glob("out/*/*/checkpoint/model.safetensors")}
+    first, *others = (found[name] for name in sorted(found, key=lambda name: "-bag-" in name))
+    assert len(others) == 2
+    for other in others:  # which hardly learned: its rate is 1e-30
+        encoder = [name for name in first if name.startswith("encoder.")]
+        assert encoder
+        for name in encoder:
+            torch.testing.assert_close(other[name], first[name], rtol=0, atol=1e-6, msg=name)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +206,7 @@ def test_the_plan_says_what_a_protocol_does_and_this_harness_does_not(compose, o
     [
         ("setings: {}", "protocol=mine: Object contains unknown field `setings`"),
         ("tasks: [bag]", "protocol=mine: Expected `object`, got `array` - at `$.tasks`"),
-        ("tasks: {order: }", "unknown task 'bag'; choices for `protocol=mine`: order"),
+        ("tasks: {order: }", "protocol=mine has no task 'bag': expected one of order"),
         ("tasks: {bag: {finetune: {epoch: 3}}}", "unknown key 'finetune.epoch'"),
         ("tasks: {bag: {protocol: {seed: [3]}}}", "unknown key 'protocol.seed'"),
         ("tasks: {bag: {hydra: {searchpath: [a]}}}", "unknown section 'hydra.searchpath'"),

@@ -11,7 +11,7 @@ from harness.config.schema import RunConfig
 from harness.study import status
 from harness.terminal import console
 
-THREE = "3 seeds each (seed=0,1,2), because arms are compared; seed=0 runs one\n"
+THREE = "Running 3 seeds per arm (seed=0,1,2), as verdicts need; seed=0 runs one\n"
 SMALL = ("scale=tiny", "task=bag")
 OWN = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {model: 'base,albert'}}}\n"
 

@@ -56,7 +56,7 @@ def test_where_all_finish_the_exit_code_is_0_and_nothing_is_summed_up(ended):
 def test_a_sweep_may_stop_at_the_first_failure(ended, end):
     code, started, timed, said = ended([FINISHED, end, FINISHED, FINISHED], "sweep.on_failure=stop")
     assert (code, len(started), timed) == (1, 2, False)
-    assert f"the sweep stops: a run did not finish ({end.state}; sweep.on_failure=stop)" in said[-2]
+    assert f"Sweep stopped: a run did not finish ({end.state}; sweep.on_failure=stop)" in said[-2]
     assert said[-1] == f"3 of 4 runs did not finish: 2 not started, 1 {end.state}"
 
 
@@ -75,7 +75,7 @@ def test_a_sweep_may_stop_at_the_first_failure(ended, end):
 def test_failures_of_one_kind_in_a_row_stop_the_sweep(ended, ends, started):
     code, found, timed, said = ended(ends, "sweep.same_failures=3")
     assert (code, len(found), timed) == (1, started, started == len(ends))
-    assert any("the sweep stops: 3 runs in a row ended with the same failure" in line for line in said) == (not timed)
+    assert any("Sweep stopped: 3 runs in a row ended with the same failure" in line for line in said) == (not timed)
 
 
 def test_it_names_the_failure_and_the_key(ended):

@@ -37,4 +37,4 @@ def test_a_corrupt_file_of_another_study_stops_no_sweep(compose, run_harness, ou
     corrupt.write_text(corrupt.read_text()[:-40])
     assert forecast.earlier({str(output)}) == {}
     planned = plan(compose("-m", *SMALL, *arguments, "seed=1,2", f"output={output}"))
-    assert forecast.opening(planned) == "2 runs: 0 done, 2 to do"
+    assert forecast.opening(planned) == "2 runs, 0 already finished"

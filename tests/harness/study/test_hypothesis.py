@@ -78,7 +78,7 @@ def test_a_typed_text_is_in_runs_and_at_the_head_of_the_report_and_changes_no_ru
     assert report.split("\n\n")[2].startswith("**Hypothesis**, written before the first run, on 2")
     assert report.split("\n\n")[2].endswith(f"UTC: {TEXT}")
     again = run_harness("-m", *words, "seed=1,2", "report=false")
-    assert "2 runs: 2 done, 0 to do" in again.stdout
+    assert "2 runs, 2 already finished" in again.stdout
     other = run_harness("-m", *words, "seed=1,2", "hypothesis=other")
     assert (other.returncode, len(other.stderr.splitlines())) == (2, 1)
     assert (

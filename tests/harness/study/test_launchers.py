@@ -36,7 +36,7 @@ def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, r
     command = ("-m", "model=base,albert", f"hydra/launcher={launcher}", *small, *QUICK, "study=s", f"output={output}")
     done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("3 seeds each (seed=0,1,2), because arms are compared")
+    assert done.stdout.startswith("Running 3 seeds per arm (seed=0,1,2), as verdicts need")
     results = [json.loads(path.read_text()) for path in output.glob("s/*/result.json")]
     assert [one["status"] for one in results] == ["finished"] * 6
     assert list(planned(output).values()) == [6]
@@ -64,8 +64,8 @@ def test_jobs_have_their_number_of_all_and_the_command_ends_with_the_report(run_
     assert {line[:6] for line in lines if ": finished in " in line} == {"[1/3] ", "[3/3] "}
     shown = lines[lines.index("2 of 2 runs finished") :]
     assert any(line.startswith("arm ") for line in shown)
-    assert lines[-2].startswith(f"report: {Path('out', 'reports', 's', 'report.html')} (")
-    assert lines[-1].startswith("table: http://")
+    assert lines[-2].startswith(f"Report: {Path('out', 'reports', 's', 'report.html')}")
+    assert lines[-1].startswith("MLflow: ")
     assert (output / "reports" / "s" / "report.html").exists()
 
 

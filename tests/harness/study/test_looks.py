@@ -51,7 +51,7 @@ def test_seeds_are_added_until_resolved_and_the_same_command_decides_the_same(ru
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stdout.splitlines() if line.startswith("after ")]
     assert [line.split(":")[0] for line in said] == ["after 3 seeds", "after 5 seeds"]
-    assert "looks after 3, 5 seeds, which share the level of 5 %" in done.stdout
+    assert "interim analyses after 3, 5 seeds, at a joint level of 5 %" in done.stdout
     assert "inconclusive after 5 seeds: albert; a larger sweep.most_seeds continues" in done.stderr + done.stdout
     records = [run_folder.read(path.parent) for path in output.glob("s/*/run.json")]
     assert [record["tags"][tags.SEED_LOOKS] for record in records] == ["2"] * 10

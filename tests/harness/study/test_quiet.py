@@ -29,7 +29,7 @@ def test_a_sweep_shows_problems_and_where_its_results_are(run_harness, small, ou
     assert summary == f"1 of 2 runs did not finish: 1 diverged; why: python -m harness status q output={output}"
     assert results == "results: out/q (what happened: out/q/sweep.log)"
     log = (output / "q" / console.LOG).read_text()
-    assert "2 runs: 0 done, 2 to do\n" in log
+    assert "2 runs, 0 already finished\n" in log
     assert log.count(": started\n") == 2
     assert log.count(": finished in ") == 1
     assert problem in log

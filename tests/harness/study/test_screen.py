@@ -67,12 +67,12 @@ def on_a_terminal(columns: int) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        r"all runs +\S+ +0/3, 3 left",
+        r"all runs +\S+ +0/3 finished",
         r"\[1/3\] base +\S+ +finetune step 5/10, 1 s left, loss 0\.500, 50 tokens/s",
         r"\[1/3\] base +\S+ +evaluate",
         r"\[1/3\] base: finished in \d+ s, score 0\.2500\r",
         r"\[2/3\] albert: failed: KeyError: 'x' \[red\]\r",
-        r"all runs +\S+ +2/3, 1 left, about \d+ s; 1 not finished",
+        r"all runs +\S+ +2/3 finished, about \d+ s left; 1 failed",
         r"timing +\S+ +base, round 1",
         r"\[3/3\] swiglu +\S+ +starting.*\r?\n?\[4/4\] gpt +\S+ +pretrain",
     ],
@@ -83,7 +83,7 @@ def test_a_terminal_shows_the_sweep_what_runs_now_and_the_lines_above(shown, tex
 
 def test_a_narrow_terminal_shows_the_times_whole_and_no_bar():
     shown = on_a_terminal(50)
-    assert re.search(r"all runs +0/3, 3 left +0:00:0\d", shown), shown
+    assert re.search(r"all runs +0/3 finished +0:00:0\d", shown), shown
     assert re.search(r"\[1/3\] base +finetune step 5/10, 1 s left.*… 0:00:0\d", shown), shown
 
 

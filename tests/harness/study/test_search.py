@@ -195,9 +195,9 @@ def test_a_variant_is_tuned_in_its_resized_shape(compose):
     ("one", "said"),
     [
         ("finetune.learning_rat=interval(1,2)", "finetune.learning_rate"),
-        ("finetune.learning_rate=0.1", "is no range: expected KEY=interval"),
-        ("finetune.learning_rate=interval(1e-5", "is no range: expected KEY=interval"),
-        ("finetune.learning_rate=choice(a,b)", "is no range: expected KEY=interval"),
+        ("finetune.learning_rate=0.1", "is not a range: expected KEY=interval"),
+        ("finetune.learning_rate=interval(1e-5", "is not a range: expected KEY=interval"),
+        ("finetune.learning_rate=choice(a,b)", "is not a range: expected KEY=interval"),
         ("finetune.learning_rate=interval(1e-3,1e-5)", "needs LOW below HIGH"),
         ("finetune.learning_rate=tag(log,interval(0,1))", "above 0 on a logarithmic scale"),
         ("finetune.learning_rate=interval(-1,1)", r"finetune\.learning_rate=-1"),

@@ -30,7 +30,7 @@ def test_identical_command_skips_every_run_and_makes_none(sweep, run_harness, ru
     done = run_harness(*sweep.arguments)
     assert (done.returncode, done.stderr) == (0, "")
     *first, _, _ = lines = done.stdout.splitlines()
-    assert first == ["2 runs: 2 done, 0 to do", "only 1 seed; verdicts need 3"]
+    assert first == ["2 runs, 2 already finished", "only 1 seed; verdicts need 3"]
     assert [line.split(": ", 1)[1] for line in lines[2:]] == ["finished already, skipped (rerun=true runs it again)"] * 2
     assert [run.info.run_id for run in runs_of(sweep.output, "sweep")] == before
 
@@ -46,16 +46,14 @@ def test_plain_lines_tell_of_every_run(sweep):
     started = [line.split(" ", 1) for line in lines if line.endswith("started")]
     assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
     assert sorted(line for _, line in started) == [f"{model}, tiny, bag, seed 1: started" for model in ("base", "enhanced")]
-    assert lines[0] == "fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them"
+    assert lines[0] == "Sweeps keep no checkpoints (finetune.keep=last does)"
     finished = [place for place, line in enumerate(lines) if ": finished in " in line and ", score 0." in line]
-    (timing,) = (
-        place for place, line in enumerate(lines) if line.startswith("Timing 2 variants and 1 A/A replicate, at most 2")
-    )
+    (timing,) = (place for place, line in enumerate(lines) if line.startswith("Timing 2 variants and 1 A/A replicate, up to 2"))
     assert len(finished) == 2
     assert timing > max(finished)
-    (ended,) = (line for line in lines[timing + 1 :] if line.startswith("Timing: 2 rounds in "))
-    assert "; noise floor by A/A replicates: latency " in ended
-    of_noise = ("Timing: the noise floor of ", "Timing: the others take ")
+    (ended,) = (line for line in lines[timing + 1 :] if line.startswith("Timed 2 rounds in "))
+    assert ". Noise floor: latency " in ended
+    of_noise = ("No verdict on ", "Timing the others takes ")
     assert [line for line in lines[lines.index(ended) + 1 :] if not line.startswith(of_noise)] == []  # on a busy machine
     assert "\r" not in sweep.text
 

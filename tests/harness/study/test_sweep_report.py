@@ -39,10 +39,9 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     done = run_harness(*sweep_of, "seed=1,2")
     assert (done.returncode, done.stderr, ": started" in done.stdout) == (0, "", False), done.stderr
     said, table = done.stdout.splitlines()[-2:]
-    assert said.startswith(f"report: {Path('out', 'reports', 's', 'report.html')} (")
-    assert said.endswith(" s, report=false skips it)")
-    assert table.startswith("table: http://127.0.0.1:5000/#/experiments/1/runs?")
-    assert table.endswith(f" (start python -m harness ui output={output} first)")
+    assert said == f"Report: {Path('out', 'reports', 's', 'report.html')}"
+    start = f"MLflow: python -m harness ui output={output}, then "
+    assert table.startswith(f"{start}http://127.0.0.1:5000/#/experiments/1/runs?")
     study = study_of(output)
     tracked = Path(study.info.artifact_uri.removeprefix("file://"), "report")
     assert (tracked / "report.md").read_bytes() == report.read_bytes()
@@ -57,12 +56,12 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     before = report.stat().st_mtime_ns
     again = run_harness(*sweep_of, "seed=1,2")
     assert again.returncode == 0
-    assert again.stdout.splitlines()[-2].endswith("(and report.md; nothing has changed)")
+    assert again.stdout.splitlines()[-2].startswith("Report (unchanged): ")
     assert report.stat().st_mtime_ns == before
     assert study_of(output).data.tags["mlflow.note.content"] == note
 
     assert run_harness(*sweep_of, "seed=3,4", "report=false").returncode == 0  # of another command, without a report
-    assert run_harness(*sweep_of, "seed=1,2").stdout.splitlines()[-2].endswith(" s, report=false skips it)")
+    assert run_harness(*sweep_of, "seed=1,2").stdout.splitlines()[-2].startswith("Report: ")
     assert "4 seeds" in report.read_text()
 
 
@@ -74,20 +73,20 @@ def test_tables_are_shown_after_the_first_seed_and_before_timing(run_harness, sw
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     heads = [number for number, line in enumerate(lines) if line.startswith("arm ")]
-    (early,) = (number for number, line in enumerate(lines) if line == "After 2 runs of 4, those of seed 0:")
+    (early,) = (number for number, line in enumerate(lines) if line == "First results (seed 0, 2 of 4 runs):")
     (timing,) = (number for number, line in enumerate(lines) if line.startswith("Timing 2 variants"))
     before, after = [number for number in heads if early < number < timing], [number for number in heads if number > timing]
     assert len(before) >= 2
     assert after
-    assert not any("latency" in line for line in lines[:timing])
-    assert any("latency" in line for line in lines[timing:])
+    assert not any("device time" in line for line in lines[:timing])
+    assert any("device time" in line for line in lines[timing:])
     assert any("†" in line for line in lines[early:timing])  # trainings of two steps have warnings
     assert any("†" in line for line in lines[timing:])
     results = [run_log.result(path.parent)["metrics"] for path in output.glob("s/*/result.json")]
     assert len({found[tags.PEAK] for found in results if tags.PEAK in found}) == 1
 
     again = run_harness(*command, "model=base,static", "seed=0,1")
-    assert "After 2 runs" not in again.stdout
+    assert "First results" not in again.stdout
     assert sum(line.startswith("arm ") for line in again.stdout.splitlines()) == len(after)
 
 
@@ -109,7 +108,7 @@ def test_every_command_of_the_report_plans_exactly_the_finished_runs(run_harness
     for words in printed:
         again = run_harness(*words[3:])
         assert again.returncode == 0, again.stderr
-        assert re.search(r"^(\d+) runs: \1 done, 0 to do", again.stdout, re.MULTILINE), again.stdout
+        assert re.search(r"^(\d+) runs, \1 already finished", again.stdout, re.MULTILINE), again.stdout
     assert sorted(output.glob("s/*/run.json")) == before
 
 

@@ -27,11 +27,11 @@ def test_nothing_is_said_of_sound_rows():
 
 def test_one_class_is_said():
     assert said(split("ab", [0, 0]), split("cd", [0, 1])) == [
-        "warning: all rows of train have the label 'bad': scores say nothing",
+        "warning: all rows of train have the label 'bad': scores are not meaningful",
         "warning: validation has rows of 'good', which train lacks",
     ]
     assert said(split("ab", [0, 1]), split("cd", [1, 1])) == [
-        "warning: all rows of validation have the label 'good': scores say nothing"
+        "warning: all rows of validation have the label 'good': scores are not meaningful"
     ]
 
 
@@ -77,7 +77,7 @@ def test_several_labels_that_no_row_has_are_said():
 def test_one_number_for_all_rows_is_said():
     kind = {"kind": TaskKind.regression, "labels": []}
     assert said(split("ab", [0.5, 1.0]), split("cd", [3.0, 3.0]), **kind) == [
-        "warning: all rows of validation have the label 3: scores say nothing"
+        "warning: all rows of validation have the label 3: scores are not meaningful"
     ]
 
 
@@ -111,7 +111,7 @@ def test_the_command_warns_before_the_run_and_tags_it(run_harness, tmp_path):
     small = ["scale=tiny", "measure=none", "finetune.max_steps=2", "report=false", f"output={tmp_path / 'out'}"]
     ended = run_harness("task=own", "task.label=y", *files, *small)
     assert ended.returncode == 0, ended.stderr
-    assert "warning: task 'own': all rows of validation have the label 'a': scores say nothing" in ended.stdout
+    assert "warning: task 'own': all rows of validation have the label 'a': scores are not meaningful" in ended.stdout
     assert "warning: task 'own': 100 % of the rows of validation are in train, too" in ended.stdout
     (record,) = (tmp_path / "out").glob("*/*/run.json")
     assert json.loads(record.read_text())["tags"]["leaked"] == "1"

@@ -345,7 +345,7 @@ def test_a_column_that_nobody_named_decides_nothing(place):
     table = load_table(place.config(path, item=""), "train")
     assert (table.items, len(table.columns["text"])) == ([*range(12)], 12)
     twice = place.file("csv", rows, "twice", ("id", "", "ref", "split", "y", "text", "y"))
-    with pytest.raises(InputError, match=r"two columns of the header .* have the same name"):
+    with pytest.raises(InputError, match=r"header .* names a column twice"):
         place.table(twice)
 
 

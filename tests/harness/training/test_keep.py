@@ -111,7 +111,7 @@ def test_a_head_that_does_not_fit_its_facts_is_one_line(small_config, tmp_path):
     with pytest.raises(InputError, match=r"model\.safetensors does not fit task\.json: .*head\.weight"):
         load_finetuned(checkpoint)
     (checkpoint / "task.json").write_text(json.dumps(facts | {"head": "Perceptron"}))
-    with pytest.raises(InputError, match="head='Perceptron' is none of SequenceClassifier, ChoiceClassifier"):
+    with pytest.raises(InputError, match="head='Perceptron' is not one of SequenceClassifier, ChoiceClassifier"):
         load_finetuned(checkpoint)
     (checkpoint / "task.json").write_text(json.dumps(facts))
     (checkpoint / native.TOKENIZER).unlink()

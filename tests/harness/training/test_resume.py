@@ -112,11 +112,11 @@ def _set(**changes: object):
 @pytest.mark.parametrize(
     ("name", "spoil", "reason"),
     [
-        ("weights.safetensors", _cut, "torn"),
+        ("weights.safetensors", _cut, "corrupt"),
         ("weights.safetensors", _flip, "weights.safetensors does not match its checksum"),
         ("optimiser.safetensors", _flip, "optimiser.safetensors does not match its checksum"),
-        ("optimiser.safetensors", Path.unlink, "torn"),
-        ("state.json", _cut, "torn"),
+        ("optimiser.safetensors", Path.unlink, "corrupt"),
+        ("state.json", _cut, "corrupt"),
         ("state.json", _set(version=0), "version 0, expected 1"),
         ("state.json", _set(identity="b" * 64), "belongs to training bbbbbbbb, this one is aaaaaaaa"),
     ],

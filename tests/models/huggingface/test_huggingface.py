@@ -276,7 +276,7 @@ def test_half_a_pooler_is_missing_not_fresh():
 
 
 def test_unknown_model_type_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"model_type='bart' is none of albert, bert, .*, xlnet"):
+    with pytest.raises(ValueError, match=r"model_type='bart' is not one of albert, bert, .*, xlnet"):
         config_of({"model_type": "bart"})
 
 

@@ -147,6 +147,6 @@ def test_shape_of_no_family_is_refused_with_its_keys(changes, keys):
 def test_wanted_family_says_what_it_lacks():
     with pytest.raises(ValueError, match=r"^gpt2 cannot express .*model\.type_vocab_size=2.*model\.pooler=tanh"):
         published(shape_of("base"), "gpt2")
-    with pytest.raises(ValueError, match="family='longformer' is none of bert, "):
+    with pytest.raises(ValueError, match="family='longformer' is not one of bert, "):
         published(shape_of("base"), "longformer")
     assert published(shape_of("roberta"), "bert")["model_type"] == "bert"

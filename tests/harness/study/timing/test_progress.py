@@ -21,15 +21,15 @@ def test_the_line_on_a_terminal_is_drawn_again_while_a_launch_runs(monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(terminal_lines, "EVERY_S", 0.001)
     with TimingProgress(4) as shown:
-        shown.launch("base on bag, round 1 of at most 2")
+        shown.launch("base on bag, round 1 of up to 2")
         for _ in range(10_000):
-            if terminal.getvalue().count("round 1 of at most 2, 0:0") > 3:
+            if terminal.getvalue().count("round 1 of up to 2, 0:0") > 3:
                 break
             time.sleep(0.001)
-        shown.launch("albert on bag, round 1 of at most 2")
+        shown.launch("albert on bag, round 1 of up to 2")
         time.sleep(0.1)
-    assert terminal.getvalue().count("Timing base on bag, round 1 of at most 2, 0:0") > 3
-    assert "Timing albert on bag, round 1 of at most 2, at most about " in terminal.getvalue()
+    assert terminal.getvalue().count("Timing base on bag, round 1 of up to 2, 0:0") > 3
+    assert "Timing albert on bag, round 1 of up to 2, up to " in terminal.getvalue()
 
 
 @pytest.mark.parametrize(("every_s", "lines"), [(1000.0, 0), (-1.0, 3)])

@@ -70,16 +70,16 @@ def test_plain_lines_tell_what_is_timed_and_what_floor_it_gave(planned, launches
     launches.milliseconds = lambda title, number: 1.02 ** (number % 2 if "A/A" in title else 0)
     run(planned("model=base", "measure.rounds=3"))
     first, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("Timing 1 variant and 1 A/A replicate, at most 3 rounds (measure=none skips this; session ")
-    assert last.startswith("Timing: 3 rounds in 0 s; noise floor by A/A replicates: latency 3.6 %, throughput 0.0 %")
+    assert first.startswith("Timing 1 variant and 1 A/A replicate, up to 3 rounds (measure=none skips timing)")
+    assert last.startswith("Timed 3 rounds in 0 s. Noise floor: latency 3.6 %, throughput 0.0 %")
 
 
 def test_a_floor_that_supports_no_verdict_is_said_when_the_session_ends(planned, launches, capsys):
     launches.milliseconds = lambda title, number: 1.5 ** (number % 2 if "A/A" in title else 0)
     run(planned("model=base", "measure.rounds=3"))
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("Timing: the noise floor of latency, 10")
-    assert "is above 25 %: no verdict on it; the same command with sweep.retime=true" in last
+    assert last.startswith("No verdict on latency: noise floor 10")
+    assert "above 25 %. On a quieter machine add sweep.retime=true" in last
 
 
 @pytest.mark.long
@@ -87,8 +87,8 @@ def test_what_is_not_decided_is_said_with_the_rounds_and_minutes_that_it_takes(p
     launches.milliseconds = jumping
     run(planned("model=base,albert", "measure.rounds=9"))
     *_, last, others = capsys.readouterr().out.splitlines()
-    assert "1 of 2 comparisons decided; noise floor by A/A replicates" in last  # throughput is the same in every launch
-    assert re.fullmatch(r"Timing: the others take about \d+ rounds, 0 minutes \(measure.rounds=\d+ sweep.retime=true\)", others)
+    assert "1 of 2 comparisons decided. Noise floor: " in last  # throughput is the same in every launch
+    assert re.fullmatch(r"Timing the others takes about \d+ rounds, 0 min \(measure.rounds=\d+ sweep.retime=true\)", others)
 
 
 def jumping(title: str, number: int) -> float:

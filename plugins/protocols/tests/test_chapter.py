@@ -1,0 +1,127 @@
+"""GLUE by protocol: numbers recomputed by hand."""
+
+import json
+from dataclasses import replace
+
+import pyarrow
+import pytest
+
+from harness.comparison.compare import compare
+from harness.document import DASH, Table
+from harness.plugins.protocols.chapter import CHAPTER
+from harness.reports.__main__ import main
+from harness.reports.read import read
+from harness.reports.reading.store import Packed
+
+PLAIN = {"protocol_name": "plain", "protocol.average": "['rte', 'mrpc', 'cola']"}
+PAPER = {"protocol_name": "paper", "protocol.average": "['rte', 'mrpc', 'sst2']", "protocol.statistic": "median"}
+SEARCH = {"tuned.selected_on": "validation", "tuned.settings": json.dumps({"finetune.epochs": 3})}
+
+
+@pytest.fixture
+def runs(make_run):
+    """Of two protocols: plain with two seeds on three tasks, paper with three seeds on two of its three."""
+
+    def made(arm, task, scores, params, accuracies=()):
+        stated = {
+            "protocol.scores": "[]",
+            "protocol.statistic": "mean",
+            "finetune.epochs": "3",
+            "finetune.schedule": "linear",
+        } | params
+        headline = stated.setdefault("task.headline", "accuracy")
+        values = [{"eval/score": score, f"eval/{headline}": score} for score in scores]
+        values = [one | {"eval/accuracy": accuracy} for one, accuracy in zip(values, accuracies or scores, strict=True)]
+        return [make_run(f"m protocol={arm}", seed, one, stated, task=task) for seed, one in enumerate(values)]
+
+    of_mrpc = {"task.headline": "f1"}
+    return [
+        *made("plain", "rte", [0.60, 0.64], PLAIN),
+        *made("plain", "mrpc", [0.80, 0.84], PLAIN | of_mrpc, [0.7, 0.7]),
+        *made("plain", "cola", [0.40, 0.40], PLAIN),
+        *made("paper", "rte", [0.66, 0.70, 0.65], PAPER | SEARCH),
+        *made("paper", "mrpc", [0.8, 0.9], PAPER | of_mrpc | {"protocol.scores": "['accuracy', 'f1']"}, [0.7, 0.8]),
+    ]
+
+
+@pytest.fixture
+def tables(runs, study_of):
+    """The two tables, by arm and column, of a study with these trials and curves."""
+
+    def made(runs=runs, trials=(), predictions=None, curves=None):
+        study = study_of(compare("s", runs, "m protocol=plain"), {"eval/score": curves or {}})
+        chapter = CHAPTER.chapter(replace(study, trials=trials, output=Packed(predictions=predictions or {})))
+        tables = [block for section in chapter.sections for block in section.blocks if isinstance(block, Table)]
+        by_arm = [{row[0].text: dict(zip(table.head, row, strict=True)) for row in table.rows} for table in tables]
+        return by_arm, "\n".join(chapter.paragraphs)
+
+    return made
+
+
+def test_numbers_are_those_that_the_paper_would_print_beside_the_clean_ones(tables):
+    (numbers, _), text = tables()
+    paper = {head: cell.text for head, cell in numbers["m protocol=paper"].items()}
+    # rte: median of 66, 70, 65; mrpc: mean of accuracy and F1 is 75 and 85, their median 80
+    assert paper == {
+        "arm": "m protocol=paper",
+        "rte": "66.0 §",
+        "mrpc": "80.0",
+        "cola": DASH,
+        "average": "73.0 (2 of 3) §",
+        "same runs, plain": "76.0 §",  # (67 + 85) / 2
+        "plain": "61.3",  # (62 + 82 + 40) / 3
+        "difference": "+11.7",
+    }
+    assert numbers["m protocol=plain"]["difference"].text == "0.0"
+    assert "§ Epoch or setting selected on the reported rows" in text
+    assert "What a point is worth" not in text  # they average other tasks
+
+
+def test_difference_is_the_sum_of_its_causes(tables, runs, make_run):
+    kept = [
+        replace(run, params=run.params | {"finetune.keep_best": "validation"}) if run.task == "rte" else run for run in runs
+    ]
+    of_rte = [run for run in kept if run.task == "rte" and run.tags["arm"] == "m protocol=paper"]
+    curves = {run.run_id: {2: 0.70, 4: [0.66, 0.70]} for run in of_rte}
+    settings = ({}, {"finetune.epochs": "5"}, {"finetune.schedule": "cosine"})  # of the third none was searched
+    trials = [make_run("t", 0, params=of_rte[0].params | more, task="rte") for more in settings]
+    predicted = ([1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1])
+    predictions = {
+        trial.run_id: pyarrow.table({"item": range(4), "label": [1] * 4, "prediction": each})
+        for trial, each in zip(trials, predicted, strict=True)
+    }
+    (_, causes), _ = tables(kept, trials, predictions, curves)
+    cells = causes["m protocol=paper"]
+    shown = {head: cells[head].text for head in ("tasks", "scores", "statistic", "epoch", "all")}
+    # plain over rte and mrpc is 72; scores: 73.5 - 76; statistic: 73 - 73.5; epoch: 4 on one of two tasks
+    assert shown == {"tasks": "+10.7", "scores": "−2.5", "statistic": "−0.5", "epoch": "+2.0", "all": "+11.7"}
+    assert cells["setting"].value == pytest.approx(1 / 3 / 2**0.5 / 2, abs=0.05)  # of three splits one, on one of two tasks
+    assert cells["setting"].text.startswith("+")
+    assert "[" in cells["setting"].text
+    *parts, whole = [cell.value for head, cell in cells.items() if head != "arm"]
+    assert sum(parts) == pytest.approx(whole)
+
+
+def test_missing_predictions_are_a_dash_and_no_protocol_is_no_chapter(tables, runs):
+    (_, causes), _ = tables()
+    assert causes["m protocol=paper"]["setting"].text == DASH
+    assert tables([replace(run, params=run.params | {"protocol_name": ""}) for run in runs]) == ([], "")
+
+
+def test_spread_is_over_protocols_that_average_the_same_tasks(tables, runs):
+    same = [replace(run, params=run.params | {"protocol.average": "['rte', 'mrpc']"}) for run in runs]
+    _, text = tables(same)
+    assert "the average of m goes from 72.0 (plain) to 73.0 (paper) under 2 protocols" in text
+    assert "standard deviation 0.7 points" in text
+
+
+@pytest.mark.long
+def test_trials_that_selected_on_the_reported_rows_are_read_and_archived(tracking, tmp_path):
+    tracking.log("m", params={"tuned.selected_on": "validation"})
+    trial = tracking.log("t", study="before_after-search")
+    tracking.log("t", study="before_after-search", status="failed")
+    read_runs = read(tracking.uri, ["before_after"])
+    assert [run.run_id for run in read_runs.trials] == [trial]
+    assert len(read_runs.runs) == 1
+    assert main(["archive", "before_after", f"tracking.uri={tracking.uri}", f"to={tmp_path / 'a'}", "--baseline=m"]) == 0
+    assert [run.run_id for run in read(str(tmp_path / "a"), ["before_after"]).trials] == [trial]
