@@ -16,6 +16,8 @@ import msgspec
 from harness.terminal import table, wrapped
 
 DASH = "–"
+MOST_ARMS = 8
+"""Arms of a table at first sight."""
 FILE = "report.json"
 """The document next to its report."""
 
@@ -44,6 +46,12 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag="table"):
     @property
     def columns(self) -> list[list[Cell]]:
         return [[row[index] for row in self.rows] for index in range(len(self.head))]
+
+    @property
+    def folded(self) -> list[list[Cell]]:
+        """Rows of arms after the first MOST_ARMS; references, in italics, stay."""
+        arms = [row for row in self.rows if not row[0].text.startswith("*")] if self.head[0] == "arm" else []
+        return arms[MOST_ARMS:]
 
 
 class Bullets(msgspec.Struct, frozen=True, tag="bullets"):
@@ -107,18 +115,27 @@ def markdown(block: Block, level: int = 2) -> Iterator[str]:
         if block.title:
             yield f"{'#' * level} {block.title}"
         for part in block.blocks:
-            yield from markdown(part, level + bool(block.title or level == 2))
+            yield from markdown(part, level + bool(block.title))
     elif isinstance(block, Bullets):
         yield "\n".join(f"- {item}" for item in block.items)
     elif isinstance(block, Picture):
         yield f"![{block.caption}]({block.file})"
         yield f"*{block.caption}.*"
     elif isinstance(block, Table):
-        rule = [":--" if index < block.left else "--:" for index in range(len(block.head))]
-        lines = [block.head, rule, *(["<br>".join(cell.lines) for cell in row] for row in block.rows)]
-        yield "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        folded = block.folded
+        yield _table(block, [row for row in block.rows if row not in folded])
+        if folded:
+            yield f"<details><summary>{len(folded)} more arms</summary>"
+            yield _table(block, folded)
+            yield "</details>"
     else:
         yield block
+
+
+def _table(table: Table, rows: list[list[Cell]]) -> str:
+    rule = [":--" if index < table.left else "--:" for index in range(len(table.head))]
+    lines = [table.head, rule, *(["<br>".join(cell.lines) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def unmarked(text: str) -> str:

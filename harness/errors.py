@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
-"""What the system says of a path that cannot be read or written, whatever is there."""
+"""Errors of the system for a path that cannot be read or written."""
 
 LONGEST = 160
 """Characters of a path in an error."""
 
 MOST = 20
-"""Mistakes that are said together; of more the number is said."""
+"""Maximum number of mistakes printed together; the rest is counted."""
 
 
 class InputError(ValueError):
@@ -131,14 +131,14 @@ def writing(to: object, expected: str = "a folder") -> Iterator[None]:
 def on_one_line(text: str, most: int | None = None) -> str:
     """The text, with what a terminal would not print, such as a line break or an escape, as Python writes it.
 
-    Of more than `most` characters, the first and three dots.
+    Longer than `most` characters: the beginning and three dots.
     """
     cut = text if most is None or len(text) <= most else f"{text[:most]}..."
     return cut if cut.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in cut)
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that there is no space; of `tokenizers`, `safetensors`, numpy and MLflow it lacks a number."""
+    """Whether an error says that there is no space; errors of `tokenizers`, `safetensors`, numpy and MLflow have no number."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     said = r"No space left on device|\(os error 28\)|\d+ requested and \d+ written|database or disk is full"

@@ -40,7 +40,7 @@ def key(default: Any = MISSING, meaning: str = "", **metadata: Any) -> Any:
 
 
 def word(name: str, default: Any = MISSING, meaning: str = "", **metadata: Any) -> Any:
-    """A field that is written without a key, as RUN in `export RUN`; of a tuple all such words."""
+    """A field that is written without a key, as RUN in `export RUN`; a tuple takes all such words."""
     return key(default, meaning, kind="word", name=name, **metadata)
 
 

@@ -134,7 +134,7 @@ class Margin:
 
 
 MARGINS = {"score": Margin(0.01), "share": Margin(0.01), "nats": Margin(0.02), "bits/byte": Margin(0.01)}
-"""Unit -> margin of the equivalence test; of all other units RELATIVE_MARGIN."""
+"""Unit -> margin of the equivalence test; all other units have RELATIVE_MARGIN."""
 
 RELATIVE_MARGIN = Margin(0.05, relative=True)
 

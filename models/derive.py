@@ -190,7 +190,7 @@ def _feed_forward(weights: Weights, source: EncoderConfig, target: EncoderConfig
 
 
 def _positions(weights: Weights, source: EncoderConfig, target: EncoderConfig) -> None:
-    """A table of other length is cut, or repeated after its first one (arXiv:2004.05150); of another kind, it is dropped."""
+    """A table of other length is cut, or repeated after its first one (arXiv:2004.05150); a head of another kind is dropped."""
     name = f"{EMBEDDINGS}position_embedding.weight"
     if target.position is not source.position:
         weights.drop(one for one in weights.state if one.startswith((name, f"{LAYERS}bias", f"{LAYERS}relative")))

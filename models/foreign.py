@@ -256,7 +256,7 @@ def changed_by_padding(encoder: Foreign) -> float:
 def lists_of_layers(body: nn.Module) -> list[str]:
     """Names of its list of layers, or of parallel lists of their parts; empty without one.
 
-    Of several lists those that are as long as its config says, and of these the ones nearest to its table of pieces.
+    Among several lists, those as long as its config says, and among these the nearest to its token table.
     """
     lists = {
         name: list(_unnested(part)) for name, part in body.named_modules() if isinstance(part, nn.ModuleList) and len(part)

@@ -64,7 +64,7 @@ def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
 
 
 def _frequencies(sets: int, pairs: int, seed: int) -> Tensor:
-    """(S, P) in radians a token: one at random in each of P equal parts of (0, pi), so that no two distances coincide."""
+    """(S, P) in radians per token: one at random in each of P equal parts of (0, pi), so that no two distances coincide."""
     draws = torch.rand(sets, pairs, generator=generator_of(seed, "neighbour_heads.frequencies"))
     return math.pi * (torch.arange(pairs) + draws) / pairs
 

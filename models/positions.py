@@ -12,7 +12,7 @@ BUCKETS = 32
 
 
 def frequencies(width: int, device: torch.device | None, base: float = 10000.0) -> Tensor:
-    """(W / 2,) radians a token, falling from 1 to nearly 1 / base (arXiv:1706.03762, section 3.5)."""
+    """(W / 2,) radians per token, falling from 1 to nearly 1 / base (arXiv:1706.03762, section 3.5)."""
     return base ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def load(
     study: str | Sequence[str] | None = None, uri: str | None = None, where: str | None = None, along: Iterable[str] = ()
 ) -> "pd.DataFrame":
-    """The runs of a study, or of several, as a pandas DataFrame: one row a run, oldest first, without A/A replicates.
+    """The runs of a study, or of several, as a pandas DataFrame: one row per run, oldest first, without A/A replicates.
 
     Columns: `arm`, `model`, `scale`, `enhancements`, `task`, `seed`, `pretrain_seed`, `conditions`, `status`, `counted`,
     `study`, `started`, `run_id`, `folder` (missing where there is none), the parameters in which runs differ, and every metric

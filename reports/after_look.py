@@ -35,7 +35,7 @@ RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]:
     """Arm -> its change in the headline in words, and the arms that more seeds may still resolve; InputError without a value.
 
-    The headline is the mean score over tasks; of pretrainings the held-out masked loss, by byte where vocabularies differ.
+    The headline is the mean score over tasks, or for pretrainings the held-out masked loss, per byte if vocabularies differ.
     """
     by_token = has_one_vocabulary(run.params for run in comparison.runs)
     names = (headline,) if headline else (HEADLINE, LOSS if by_token else PER_BYTE[LOSS])

@@ -3,7 +3,7 @@
 python -m reports.after_sweep, with a JSON object on stdin, for a command line could be read by every user of the machine:
 `arguments` of `python -m reports`, and `stamp`, the file that says of which runs the report in the folder `to` is.
 
-Prints "written" or "current", as JSON; exit codes are those of `python -m reports`. Of two processes the second one waits.
+Prints "written" or "current", as JSON; exit codes are those of `python -m reports`. A second process waits for the first.
 """
 
 import gc

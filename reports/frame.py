@@ -1,4 +1,4 @@
-"""A study as a pandas DataFrame, for notebooks: one row a run."""
+"""A study as a pandas DataFrame, for notebooks: one row per run."""
 
 from collections.abc import Iterable, Sequence
 
@@ -35,7 +35,7 @@ Place = tuple[str, str, str | None]
 def load(
     study: str | Sequence[str] | None = None, uri: str | None = None, where: str | None = None, along: Iterable[str] = ()
 ) -> pd.DataFrame:
-    """One row a run, oldest first; see `reports.load`."""
+    """One row per run, oldest first; see `reports.load`."""
     names = [study] if isinstance(study, str) else list(study or ())
     found = read(uri, names, where)
     with found.reader.guarded():

@@ -40,9 +40,7 @@ class Runs(Store):
 class Pairs:
     """Which arms are compared, and by what."""
 
-    baseline: tuple[str, ...] = key(
-        (), "arm that the others are compared with; of several the first that there is (base)", whole=True
-    )
+    baseline: tuple[str, ...] = key((), "arm that the others are compared with; the first one present (base)", whole=True)
     all_pairs: bool = key(False, "compares all pairs of arms: ranks with intervals, groups, and how likely each is the best")
     random_tasks: bool = key(False, "all pairs by tasks, as a sample of others: tasks repeat, in place of seeds")
 

@@ -104,7 +104,7 @@ class Report:
 
     @property
     def brief(self) -> str:
-        """The report in Markdown, without detail; of a small study every chapter folds, where Markdown is shown."""
+        """The report in Markdown, without detail; every chapter of a small study is folded."""
         sections = [without(section, is_detail) for section in self.document.sections if not section.detail]
         paragraphs = [f"# {self.document.title}"]
         for section in sections:

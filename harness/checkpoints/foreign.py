@@ -96,7 +96,7 @@ def code_facts(shape: EncoderConfig) -> str:
 def make(vocab_size: int, pad_token_id: int, model_type: str = "", **options: Any) -> nn.Module:
     """The encoder of a `model_type` of transformers, by its own code, with the values of its own initialisation.
 
-    Of an encoder-decoder the encoder alone. A pooler is left out: heads are the harness's. ValueError for an unknown type.
+    Only the encoder of an encoder-decoder. A pooler is left out: heads are the harness's. ValueError for an unknown type.
     """
     return _built(vocab_size, pad_token_id, {"model_type": model_type, **options})[1]
 

@@ -127,7 +127,7 @@ def naming(what: str) -> Iterator[None]:
 
 
 def load(model: nn.Module, state: dict[str, Tensor]) -> None:
-    """Loads all tensors of a model; of one with two names one is enough. RuntimeError for missing, further or other ones."""
+    """Loads all tensors of a model; a tied tensor needs one of its names. RuntimeError for missing, further or other ones."""
     first: dict[int, str] = {}
     names = {name: first.setdefault(tensor.data_ptr(), name) for name, tensor in model.state_dict().items()}
     model.load_state_dict({name: state[one] for name, one in names.items() if one in state} | state)

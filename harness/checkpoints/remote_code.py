@@ -1,7 +1,7 @@
 """Code shipped with published weights: run only if model.remote_code gives its hash.
 
-Its config.json names classes as `auto_map`. Of a repository of the hub the hash is a commit; of a folder it is that of its .py
-files, which are kept under it, so that a run is read again without the folder and later changes there are not run.
+Its config.json names classes as `auto_map`. The hash is the commit of a hub repository; for a folder, that of its .py files,
+which are kept under it, so that a run can be read without the folder and later changes there are not run.
 """
 
 import hashlib

@@ -86,7 +86,7 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
 def load(folder: Path, options: ObjectiveConfig, tokenizer: TokenizerConfig | None = None) -> Teacher:
     """The teacher with its weights, and with its masked-LM head if its predictions are learned; InputError without one.
 
-    Of published weights without a head the rows of the token table are those of the pieces of the student's `tokenizer`.
+    For published weights without a head, the rows of the token table are those of the student's `tokenizer`.
     """
     ours = (folder / native.SHAPE).exists()
     if not options.soft_weight:

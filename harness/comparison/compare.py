@@ -139,7 +139,7 @@ def compare(
 
 
 def _rows(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> tuple[Row, ...]:
-    """Rows of a section; of runs of the same arm and seeds the newest counts. `runs` are oldest first."""
+    """Rows of a section; among runs of the same arm and seeds the newest counts. `runs` are oldest first."""
     of_label = grouped((labels[run.run_id], run) for run in runs)
     rows = []
     for label in naming.in_order(of_label, baseline):

@@ -1,7 +1,7 @@
 """What runs predicted for single items of the validation data: how wrong each is.
 
 The error of an item is, in classification, 1 where the class is wrong, else 0; in regression the distance of prediction and
-label; of tags the share of the item's words with a wrong tag; of spans 1 where the prediction is none of the answers, compared
+label; for tags, the share of the item's words with a wrong tag; for spans, 1 if the prediction is not an answer, compared
 as SQuAD does (arXiv:1606.05250, section 6.1), else 0.
 """
 

@@ -46,8 +46,8 @@ def along_keys(runs: list[Run], along: Iterable[str]) -> list[str]:
 def with_newest_recipes(runs: list[Run]) -> list[Run]:
     """The runs; where pretrainings of equal settings differ in code or versions, all starts are as from the newest.
 
-    The recipe of a pretraining is a hash of its settings, text, code and versions. Of two that differ in code alone, runs that
-    start from the newer supersede those that start from the older. `runs` are oldest first.
+    The recipe of a pretraining is a hash of its settings, text, code and versions. If two differ only in code, runs that start
+    from the newer supersede those that start from the older. `runs` are oldest first.
     """
     pretrainings = [run for run in runs if run.is_pretraining and tags.RECIPE in run.tags]
     newest = {arms.known(run.facts): run.tags[tags.RECIPE] for run in pretrainings}

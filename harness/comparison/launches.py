@@ -201,7 +201,7 @@ class Sessions:
         return fmean(logs) if logs else None
 
     def history(self, run: Run) -> History:
-        """The launches of a run; of an arm with an A/A replicate the mean of both in every round."""
+        """The launches of a run; for an arm with an A/A replicate, the mean of both in every round."""
         again = self._again.get((run.session, self.owners[run.run_id][0], _latencies(run)), [])
         return merged([run.launches, *(replicate.launches for replicate in again if replicate.launches != run.launches)])
 
@@ -216,7 +216,7 @@ class Sessions:
 
     @cached_method
     def floor(self, session: str, place: SectionKey, launch: str) -> float | None:
-        """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
+        """Noise floor of a session: that of the A/A replicate in the same section, else the highest; None without any."""
         every = [(self.owners[pair.first.run_id][0], pair.floor(launch)) for pair in self.pairs(session)]
         known = [(where, floor) for where, floor in every if floor is not None]
         return max([floor for where, floor in known if where == place] or [floor for _, floor in known], default=None)
@@ -260,7 +260,7 @@ def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey
 
 
 def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread | None:
-    """Over launches where these were recorded, for seeds repeat them; of other timings one value a session.
+    """Over launches where these were recorded, for seeds repeat them; for other timings, one value per session.
 
     The mean is geometric, of values on the basis of the comparison. None where the metric is no timing by launches, so that
     seeds are what it spreads over.

@@ -394,7 +394,7 @@ def item_error(score: float, items: float, headline: str | None = None) -> float
     """Standard error of a score over the validation items.
 
     Binomial, with two items more on either side (Agresti and Coull, The American Statistician 52, 1998), so that it is not
-    0 for a perfect score; of a correlation the usual (1 - r^2) / sqrt(n - 1), of Matthews', which is one of two classes,
+    0 for a perfect score; for a correlation the usual (1 - r^2) / sqrt(n - 1), for Matthews', which has two classes,
     sqrt((1 - r^2) / (n - 1)), at least one item.
     """
     share = (min(max(score, 0.0), 1.0) * items + 2) / (items + 4)
@@ -461,7 +461,7 @@ def influence_error(influences: Numbers, one: float) -> float:
 def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None:
     """Number of rows whose share scatters as a score does over the validation items; None where their number is unknown.
 
-    All of them for a share of right answers; of F1 and Matthews' correlation those that its recorded interval says. A run of
+    All of them for accuracy; for F1 and Matthews' correlation, as many as its recorded interval implies. A run of
     F1 without one: labelled and predicted rows of the class, as many as the score of the majority baseline says, over 2 - F1.
     """
     items = measured.get("eval/examples")

@@ -181,7 +181,7 @@ class Section:
         return None if self.before is None or self.before is row else self.pairing(self.before, row)
 
     def single_change(self, row: Row, name: str) -> Change | None:
-        """The change as if it were the only test; of a timing that was not launched side by side the number alone."""
+        """The change as if it were the only test; only the number for a timing that was not launched side by side."""
         pairing = self.against(row)
         if pairing is None:
             return None
@@ -316,10 +316,10 @@ def total(values: Iterable[float | None]) -> float | None:
 def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = None) -> Change | None:
     """The change of an arm in a metric over tasks, as if it were the only test.
 
-    Means over tasks are taken for every replicate, or round of launches, before anything is compared. `design`: what
-    repeats, in place of what the section says; of tasks each one's mean over seeds is a value, whose scatter holds that of
-    seeds and items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock
-    of each training says alone.
+    Means over tasks are taken for every replicate, or round of launches, before anything is compared. `design`: what repeats,
+    in place of what the section says; over tasks, each one's mean over seeds is a value, whose scatter includes that of seeds
+    and items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock of each
+    training says alone.
     """
     metric = metrics.get(name)
     if metric.compared is Compared.OWN_CLOCK:

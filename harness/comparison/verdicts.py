@@ -267,7 +267,7 @@ class Change:
 
     @property
     def pairs_are(self) -> str:
-        """What its pairs are of; of the fine-tunings of one pretraining seeds."""
+        """What its pairs are of; seeds of the fine-tunings of one pretraining."""
         if self.evidence is not None and self.evidence.found.of is not Design.SEEDS:
             return str(self.evidence.found.of)
         of_pretrainings = self.pretrainings > 1 or self.pretrainings == self.n

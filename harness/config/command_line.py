@@ -150,6 +150,6 @@ def sweep() -> str | None:
 
 
 def place(number: int, count: int) -> str:
-    """`3/12`: the place of a run among those of the command; of a job with several runs `3/12: 1/2`."""
+    """`3/12`: the place of a run among those of the command; for a job with several runs `3/12: 1/2`."""
     job = os.environ.get(JOB)
     return ": ".join(filter(None, [job, f"{number}/{count}" if job is None or count > 1 else None]))

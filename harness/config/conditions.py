@@ -73,7 +73,9 @@ def starts_from_weights(config: "RunConfig") -> bool:
 
 
 def rate_of_start(config: "RunConfig") -> float:
-    """Rate of a fine-tuning that states none: of random weights the scale's; of published ones that train whole their own."""
+    """Rate of a fine-tuning that states none: the scale's for random weights; their own for published ones that are trained
+    whole.
+    """
     if config.model.init_from is None and not is_pretrained(config):
         return config.model.scratch_rate
     is_published = config.model.init_from is not None and not config.model.random_weights

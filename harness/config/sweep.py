@@ -64,7 +64,7 @@ class Replicate:
 
 
 def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) -> list[tuple[str, ...]]:
-    """The overrides of every job, the last sweep fastest; of a key that is set twice the last value counts.
+    """The overrides of every job, the last sweep fastest; if a key is set twice, the last value counts.
 
     `names_of` lists the choices of a group, for `glob(...)`. InputError for a sweep without runs, or with too many.
     """

@@ -181,7 +181,7 @@ def _json_lines(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes)
 
 
 def _json(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes) -> Iterator[Row]:
-    """A list of rows, SQuAD's own nesting of them, or one row a line."""
+    """A list of rows, SQuAD's nesting, or one row per line."""
     lines = [*lines]
     value, wrong = _parsed("".join(line for _, line in lines))
     if "Extra data" in wrong or (isinstance(value, dict) and "data" not in value):
@@ -201,7 +201,7 @@ def _json(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes) -> It
 
 
 def _questions(articles: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A row a question, in the columns of the hub's `squad`; without an answer where it is said to be impossible."""
+    """One row per question, in the columns of the hub's `squad`; without an answer where it is said to be impossible."""
     for article in articles:
         for paragraph in article["paragraphs"]:
             for question in paragraph["qas"]:
@@ -279,9 +279,10 @@ NUMBER = re.compile(r"-?\d{1,3}")
 
 
 def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes: Mistakes) -> Iterator[Row]:
-    """A row a sentence (CoNLL). Columns are parted by tabs, or by blanks where there are none; `-DOCSTART-` and comments are
-    left out. Words are in the first column, or behind one of their numbers as in CoNLL-U, and tags in the last one; or in those
-    of the header, or with these numbers."""
+    """One row per sentence (CoNLL). Columns are parted by tabs, or by blanks where there are none; `-DOCSTART-` and comments
+    are left out. Words are in the first column, or behind one of their numbers as in CoNLL-U, and tags in the last one; or in
+    those of the header, or with these numbers.
+    """
     begin, width, has_tabs = 0, 0, False
     words: list[list[str]] = []  # of the sentence, each with its columns
     header: list[str] = []

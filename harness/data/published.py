@@ -80,7 +80,7 @@ def bytes_of(path: Path, said: str) -> bytes:
 
 
 def pieces_of(content: bytes, said: str) -> dict[str, int]:
-    """Piece -> number, one a line; lines end at line feeds alone. InputError for no UTF-8 text, and for a piece twice."""
+    """Piece -> number, one per line; lines end at line feeds alone. InputError for no UTF-8 text, and for a piece twice."""
     try:
         lines = content.decode("utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -88,7 +88,7 @@ def pieces_of(content: bytes, said: str) -> dict[str, int]:
     pieces = [line.rstrip(WHITE_SPACE) or line.removesuffix("\r") for line in lines]
     doubled = next((piece for piece, times in Counter(pieces).items() if piece and times > 1), None)
     if doubled is not None:
-        raise InputError(f"{said} has the piece {doubled!r} twice: one piece a line, each once")
+        raise InputError(f"{said} has the piece {doubled!r} twice: one piece per line, each once")
     return {piece: number for number, piece in enumerate(pieces)}
 
 

@@ -108,7 +108,7 @@ def load(config: RunConfig, split: str) -> Loaded:
 
 
 def _saved(config: RunConfig, source: Source, split: str, saved: Any) -> list[Loaded]:
-    """The parts of a split of a folder of `save_to_disk`: of all splits, or of one alone, which is train."""
+    """The parts of a split of a folder of `save_to_disk`: of all splits, or of a single one, which is train."""
     splits = saved if isinstance(saved, dict) else {"train": saved}
     sizes = {name: len(rows) for name, rows in splits.items()}
     return _parts(

@@ -127,7 +127,7 @@ def counted(shape: Shape, backward: bool) -> int:
 
 
 def counted_or_none(shape: Shape, backward: bool) -> int | None:
-    """As `counted`; of an encoder of another package None, and a line, where an operator has no formula."""
+    """As `counted`; for another package's encoder, None and a printed line if an operator has no formula."""
     try:
         return counted(shape, backward)
     except UnknownFlopsError as error:
@@ -256,10 +256,10 @@ def of_model(model: Classifier, batch_size: int, length: int, backward: bool = F
 def of_training(model: Classifier, teacher: Classifier | None = None) -> Callable[[int, int], float]:
     """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else.
 
-    By the formula, of an encoder of another package counted. Where a part of the parameters is trained, times the share of it
+    By the formula; counted for another package's encoder. Where a part of the parameters is trained, times the share of it
     that is counted at powers of two, and straight between them. Those of a teacher's forward pass are added.
 
-    An operator without a formula is an InputError; of an encoder of another package all counts are nan then.
+    An operator without a formula is an InputError; for another package's encoder all counts are nan then.
     """
     try:
         with counting(), torch.no_grad():

@@ -112,7 +112,7 @@ class Point:
 
 @dataclass(frozen=True)
 class LoadTimes:
-    """Scenario -> texts a second, offline and as they arrive at the server; and milliseconds until each text is answered."""
+    """Scenario -> texts per second, offline and as they arrive at the server; and milliseconds until each text is answered."""
 
     samples_per_s: dict[str, float]
     latencies_ms: dict[str, list[float]]

@@ -114,7 +114,7 @@ def by_origin(model: nn.Module, origins: Mapping[str, Origin]) -> list[tuple[str
 
 
 def component_of(name: str) -> str:
-    """The component of `components` that a tensor of this name belongs to; of a head of another kind its own name."""
+    """The component of `components` that a tensor of this name belongs to; for a head of another kind, its own name."""
     first, *rest = name.split(".")
     if first != "encoder":
         return first

@@ -89,7 +89,7 @@ def run_task(
     ranks: Ranks = ALONE,
     peak_known: float | None = None,
 ) -> None:
-    """Measures, trains and evaluates on one task; of several ranks the first one measures and evaluates, all train."""
+    """Measures, trains and evaluates on one task; with several ranks, all train, and the first one measures and evaluates."""
     prepared = cache.read(config, inputs.rows)
     if is_only_scored(config):
         if ranks.first:

@@ -109,7 +109,7 @@ RESUMED_FROM = "resumed_from"
 def take_over(folder: Path, config: RunConfig, record: Record) -> Path | None:
     """Copies checkpoints, kept weights and curves of the same training into this new run; None where no other run left any.
 
-    Of several runs, the one with the newest step. Its folder is not changed: it can be resumed, too.
+    If there are several, the one with the newest step. Its folder is not changed: it can be resumed, too.
     """
     candidates = [(steps[-1].name, other) for other in folder.parent.iterdir() if (steps := _steps(other, config, record))]
     for _, other in sorted(candidates, reverse=True):

@@ -36,7 +36,7 @@ REPORTER = "harness.reports.after_sweep"
 
 
 def first_arm(planned: Sequence[PlannedRun]) -> str:
-    """The arm that the command names first; of pretrainings only where it runs nothing else."""
+    """The arm that the command names first; a pretraining only if it runs nothing else."""
     tasks = [run for run in planned if not run.inputs.is_pretraining]
     return min(tasks or planned, key=lambda run: run.place).config.label
 

@@ -90,7 +90,7 @@ def training_batches(split: Split, batch_size: int, seed: int, pad_token_id: int
 
 
 def padded_shapes(split: Split, batch_size: int, seed: int, steps: int, step: int) -> Iterator[tuple[int, int]]:
-    """Rows and tokens of each row of the first batches of `training_batches`, without making them; of pairs both sides."""
+    """Rows and tokens of each row of the first batches of `training_batches`, without making them; both sides of pairs."""
     orders = (rows for epoch in itertools.count() for rows in training_order(split, batch_size, seed, epoch))
     for rows in itertools.islice(orders, steps):
         yield len(rows) * split.group, padded_length(split, rows, step)

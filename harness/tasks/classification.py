@@ -34,7 +34,7 @@ class _OneLabel(Kind):
         """(S, C) -> (S,) predictions; needs no labels."""
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
-        """Columns: item, label, prediction, and the logits, one per class; of a regression it is the prediction."""
+        """Columns: item, label, prediction, and the logits, one per class; for a regression, the logit is the prediction."""
         predicted, loss = self.predicted(logits), self.mean_loss(from_numpy(logits), from_numpy(split.labels)).item()
         columns = {"item": split.items, "label": split.labels, "prediction": predicted} | logit_columns(logits)
         return Predictions(split.labels, predicted, np.full_like(predicted, majority), loss, columns)

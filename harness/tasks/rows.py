@@ -152,7 +152,7 @@ def load_table(config: RunConfig, split: str) -> Table:
 
 
 def _judged(config: RunConfig, split: str) -> Table:
-    """A row a query; its label is the grade above 0 of each relevant document, by the number of the document."""
+    """One row per query; its label is the grade above 0 of each relevant document, by the number of the document."""
     judged, data = retrieval.load(config, split), config.data
     numbers = {name: number for number, name in enumerate(judged.corpus)}
     chosen = _limited([""] * len(judged.queries), data.validation_examples, data.split_seed)

@@ -33,7 +33,7 @@ BASELINE_ITEMS = 200
 """The baseline predicts the first words of the context; their number is selected on so many items of the training split."""
 
 NEVER = -1e4
-"""Least score of a token as start or end: of two distributions without such tokens no difference is left."""
+"""Lowest score of a token as start or end: where two distributions both exclude a token, their difference is 0."""
 
 SHOWN = 100
 """Maximum number of characters of an invalid value in an error."""
@@ -179,8 +179,9 @@ def _windows(task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> tu
 
 
 def _label(offsets: np.ndarray, answers: list[tuple[str, int]], cls: int) -> tuple[int, int]:
-    """Positions of the first and last token of the first answer, without blanks around it; of [CLS] where the window does not
-    contain all of it."""
+    """Positions of the first and last token of the first answer, without blanks around it; that of [CLS] if the window does not
+    contain all of it.
+    """
     positions = np.flatnonzero(offsets[:, 1] > 0)
     if not answers or not answers[0][0].strip() or not len(positions):
         return cls, cls

@@ -49,7 +49,7 @@ class Retrieval(Similarity):
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """Questions and paragraphs; the label is the number of the paragraph, in the order in which they first come.
 
-        Of a corpus: queries, and grades of documents by their numbers.
+        For a corpus: queries, and grades of documents by their numbers.
         """
         if table.corpus:
             queries, grades = ([*table.columns[name]] for name in (*task.fields, task.label))

@@ -103,7 +103,7 @@ def finetune(
 ) -> Position:
     """Trains the model in place on the task's training split and returns the final position.
 
-    The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`; of several ranks
+    The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`; with several ranks,
     the first one evaluates and has them. `meter` pauses during evaluation.
     """
     model.class_weights = class_weights(config, data, machine)
@@ -175,8 +175,8 @@ def loss_of_pairs(model: Classifier, temperature: float, batch: Batch) -> torch.
 def class_weights(config: RunConfig, data: Prepared, machine: Machine) -> torch.Tensor | None:
     """(C,) factors of the loss of each class; None where all count alike.
 
-    Balanced ones are the rows (of kind `tokens`: words) over the classes times the rows of the class, as scikit-learn's; of
-    kind `multilabel`, where a class is a question of its own, the texts without the label over those with it.
+    Balanced ones are the rows (of kind `tokens`: words) over the classes times the rows of the class, as scikit-learn's; for
+    kind `multilabel`, whose classes are decided separately, the texts without the label over those with it.
     """
     given, labels = config.finetune.class_weights, present(data.train).labels
     if given is None:
@@ -305,8 +305,8 @@ def step_of(
 ) -> Step:
     """The batch as micro-batches, each weighted by its share of the labels, so that the step's loss is the mean over all.
 
-    `count` gives the labels of a micro-batch, `cost` the FLOPs of so many rows of so many tokens, padding included. Of
-    several ranks each gets its rows of every micro-batch, weighted by their share of all labels.
+    `count` gives the labels of a micro-batch, `cost` the FLOPs of so many rows of so many tokens, padding included. With
+    several ranks, each gets its rows of every micro-batch, weighted by their share of all labels.
     """
     micro_batches = pieces(batch, accumulation)
     labels = [count(micro_batch) for micro_batch in micro_batches]

@@ -250,7 +250,7 @@ def rates_by_layer(model: Classifier, decay: float) -> dict[str, float]:
 
 
 def held(tensors: Iterable[Tensor | None]) -> int:
-    """Bytes of all storages, each once; of a sharded tensor those of this process."""
+    """Bytes of all storages, each once; for a sharded tensor, those of this process."""
     own = (tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors if isinstance(tensor, Tensor))
     storages = (tensor.untyped_storage() for tensor in own)
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -49,7 +49,7 @@ def pretrain(
     """Trains from the newest checkpoint, or from the start, to the end of the budget, and saves the weights.
 
     `identity` names the training that checkpoints belong to. Returns the trained objective. DivergedError at a loss that is
-    not finite. Of several ranks the first one evaluates and writes.
+    not finite. With several ranks, the first one evaluates and writes.
     """
     options, shape = config.pretrain, config.model
     objective = build(config, corpus.vocabulary(), run_log if ranks.first else None).to(machine.device)
@@ -167,7 +167,7 @@ def save_weights(
 ) -> None:
     """All that was trained, with shape and tokenizer: every held-out loss can be computed again from it.
 
-    Of several phases it is the objective of one. Fine-tuning and export use encoder, pooler and masked-LM head; `pooler` is
+    With several phases, it is the objective of one. Fine-tuning and export use encoder, pooler and masked-LM head; `pooler` is
     there where none was trained. A matrix that is the token embedding is there once.
     """
     state = dict(pooler) | {name: tensor.detach().cpu() for name, tensor in objective.named_parameters()}

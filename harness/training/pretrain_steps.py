@@ -108,7 +108,7 @@ class Steps:
         self.limit, self.planned, self.end = self._sizes.limit, self._sizes.planned_steps, self._sizes.end
 
     def next_step(self, position: Position) -> Step:
-        """The next batch, as micro-batches; of several ranks each reads its rows of every one."""
+        """The next batch, as micro-batches; with several ranks, each reads its rows of every one."""
         options, rows, self.phase = self._options, self._sizes.rows(position), self._sizes.phase(position)
         size = -(-options.batch_size // options.accumulation)
         micro_batches, weights = self._own(position, [range(rows)[start : start + size] for start in range(0, rows, size)])

@@ -13,7 +13,7 @@ from harness.tracking.run_log import RunLog
 
 
 def write_origins(config: RunConfig, model: nn.Module, origins: Mapping[str, Origin], run_log: RunLog | None) -> None:
-    """Prints where the tensors of a model come from; of the first rank also as metrics and in `weights.json`."""
+    """Prints where the tensors of a model come from; the first rank also records metrics and `weights.json`."""
     if config.model.init_from is not None:
         what = "shape and tokenizer" if config.model.random_weights else "weights"
         print(f"{what}: read from {huggingface.folder_of(config.model.init_from)}")

@@ -164,7 +164,7 @@ class ObjectiveConfig:
 
     @property
     def of_phases(self) -> list[Self]:
-        """The config of each phase; of one objective this one. A plug-in takes the place of `objective`."""
+        """The config of each phase; a single objective's is itself. A plug-in takes the place of `objective`."""
         plugins = {self.objective: self.plugin}
         return [replace(self, objective=name, phases=[], shares=[], plugin=plugins.get(name)) for name in self.phases] or [self]
 

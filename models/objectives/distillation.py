@@ -159,7 +159,7 @@ def last_attention(encoder: Encoder) -> SelfAttention:
 def relation_loss(projected: Tensor, taught: Tensor, heads: int) -> Tensor:
     """(B, T, 3 W) of the student and the teacher -> () divergence in nats from the teacher, summed over tokens.
 
-    W features are cut into `heads`; of each the scaled products of queries with queries, keys with keys and values with values
+    W features are cut into `heads`; the scaled products of queries with queries, keys with keys and values with values
     are distributions over tokens (arXiv:2012.15828, section 3.1). The three and the heads are averaged.
     """
     ours, theirs = (relations(both, heads) for both in (projected, taught))

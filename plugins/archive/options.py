@@ -13,7 +13,7 @@ class Archive(Compared):
 
     study: str = word("STUDY", meaning="name of the study")
     to: Path = key(meaning="new folder, or an archive to replace")
-    lean: bool = key(False, "no logits, pairs of sentences and summary.csv; of long curves the steps of shorter ones")
+    lean: bool = key(False, "no logits, sentence pairs or summary.csv; long curves keep only the steps of shorter ones")
     pictures: str | None = key(None, "which pictures to keep, such as changes.svg,loss.svg (all)")
 
 

@@ -1,7 +1,7 @@
 """An archive: a folder of few files with all that the report of a study reads, in place of its store and folders of runs.
 
 - `manifest.json`: the study, the options of its report, what was thinned, and size and SHA-256 of every other file
-- `runs.parquet`: a row a run: tags, parameters, metrics; the texts of its `config.yaml`, `result.json` and, in part, `run.json`
+- `runs.parquet`: runs as rows: tags, parameters, metrics; texts of its `config.yaml`, `result.json` and, in part, `run.json`
 - `curves.parquet`: histories of metrics, those of launches among them
 - `predictions-TASK.parquet`, `texts.parquet`: what runs predicted for each item, and the items as their tokens read
 - `plan.json`, `audit.json`: runs that never started, and verdicts on claims, where there are any

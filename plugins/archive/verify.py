@@ -64,7 +64,7 @@ def main(options: Verify) -> int:
 
 
 def verify(folder: Path) -> Checks:
-    """All comparisons; of an archive whose data has changed the hashes alone."""
+    """All comparisons; for an archive with changed data, only the hashes."""
     content, checks = manifest(folder), Checks()
     checks.counts["files"] = len(content.data) + len(content.report)
     data, checks.wrong = contents(folder, content.data)

@@ -19,7 +19,7 @@ class Audit(Store):
     """
 
     claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")
-    vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
+    vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece per line, for claims about the ids of a text")
     where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
     measure: bool = key(False, "times what is claimed of speed: minutes")
     config_dir: str | None = key(None, kind="hydra")

@@ -152,7 +152,8 @@ def paid(row: Row, target: Target, study: Study) -> Paid | None:
 def default_target(section: Section, study: Study) -> Target | None:
     """The worst value that a run of the baseline ends with, so that all of them reach it; None without such a curve.
 
-    Of pretraining the loss: accuracy does not move while the loss falls, where the most frequent token is the answer.
+    Pretraining uses the loss: accuracy does not move while the loss falls, as long as the model predicts the most frequent
+    token.
     """
     runs = section.before.runs if section.before else ()
     for name in ("pretrain/masked_loss",) if section.is_pretraining else ("tune/score", "eval/score"):

@@ -45,7 +45,7 @@ def chapter(study: Study) -> Chapter:
 
 
 def table(design: Design) -> Table:
-    """One row an effect."""
+    """One row per effect."""
     effects = factorial.effects(design)
     counted = tables.present(design.section, COUNTED)
     timed = [judged_by(name, lambda name: tables.present(design.section, [name])) for name in TIMED]

@@ -87,7 +87,7 @@ def pairs(comparison: Comparison) -> list[Pair]:
 
 
 def table(over: Overall, name: str, variants: list[Pair]) -> Table:
-    """One row a variant, as published and resized side by side."""
+    """One row per variant, as published and resized side by side."""
     title = "score" if name == HEADLINE else "held-out masked loss"
     head = ["variant", "resized", "cost as published", "cost resized", f"{title} as published", f"{title} resized"]
     baseline = over.comparison.baseline

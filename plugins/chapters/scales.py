@@ -85,7 +85,7 @@ def without_scale(label: str) -> str:
 
 
 def table(laws: dict[str, Law]) -> Table:
-    """One row an arm."""
+    """One row per arm."""
     rows = []
     for label, law in laws.items():
         exponent = formats.plain(-law.line.exponent, 3)

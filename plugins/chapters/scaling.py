@@ -102,7 +102,7 @@ def chapter(study: Study) -> Chapter:
 
 
 def exponents(group: Group) -> Table:
-    """One row an arm, one column a quantity."""
+    """One row per arm, one column per quantity."""
     rows = []
     for label in group.labels:
         points = {quantity: of_arms.get(label, {}) for quantity, of_arms in group.values.items()}
@@ -175,7 +175,7 @@ def _ends(crossing: Crossing, race: Race) -> list[str]:
 
 
 def _csv(devices: list[Group]) -> bytes:
-    """One row a device, arm, quantity and length, in base units."""
+    """One row per device, arm, quantity and length, in base units."""
     lines = []
     for group in devices:
         of = {"task": group.section.task, "conditions": group.section.conditions, "hardware": group.hardware}

@@ -1,7 +1,7 @@
 """Trade-offs: which arms are Pareto-optimal in score and cost, with a probability by a paired bootstrap.
 
 Means are resampled with the same draws for all arms, as seeds and rounds are paired; their deviations are widened by
-sqrt(n / (n - 1)), by which a bootstrap of n values is too narrow. With few values it stays rough: see FEWEST.
+sqrt(n / (n - 1)), by which a bootstrap of n values is too narrow. It stays rough for few values: see FEWEST.
 """
 
 import functools
@@ -148,7 +148,7 @@ def chapter(study: Study) -> Chapter:
 
 
 def table(scores: dict[str, float], fronts: list[Front]) -> Table:
-    """One row an arm, one column a cost."""
+    """One row per arm, one column per cost."""
     rows = []
     for label, score in scores.items():
         cells = [formats.cell(score, "score")]

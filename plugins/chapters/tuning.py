@@ -15,7 +15,7 @@ from harness.document import DASH, Block, Cell, Section, Table
 from harness.plugins.pictures import plots
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats
+from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import Chapter, code, escape
 
 
@@ -35,11 +35,11 @@ def expected_best(scores: Sequence[float], trials: int) -> float:
 SHOWN = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of trials with a column, and the last one."""
 INTRO = """\
-A tuned arm uses the settings of its best trial, scored on held-out training rows. The runs of this report train on all rows,
-with the seeds of the study. Compare tuned arms with a tuned baseline, such as {baseline}. The expected best score on the tuning
+A tuned arm uses the settings of its best trial, scored on held-out training rows, or on the reported rows (§). The runs of
+this report train on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as {baseline}. The expected best score on the tuning
 rows after n trials is exact for independent draws (arXiv:1909.03004): while it rises, more trials would help; compare arms at
 equal n."""
-DEPENDENT = "– the trials depend on earlier scores, or some stopped early, so they are not independent draws."
+DEPENDENT = "– trials of a grid, that follow earlier scores, or that stopped early are not independent draws."
 WHOLE = "In brackets: trials with the full budget. The others stopped early, so equal trials do not mean equal cost."
 FAILED = "‡ Trials that diverged or failed count as the lowest score of the others."
 CAPTION = "Expected best score on the tuning rows against the number of trials"
@@ -51,6 +51,7 @@ class Tuning:
 
     label: str
     task: str
+    mark: str  # of settings that were selected on the reported rows
     settings: dict[str, float]
     scores: list[float]  # of the trials, the lowest one for each that has none
     failed: bool  # whether a trial has none
@@ -66,6 +67,7 @@ def chapter(study: Study) -> Chapter:
     files = plots.drawn({"tuning.svg": (picture, study.comparison, searches)})
     notes = [] if all(search.is_independent for search in searches) else [DEPENDENT]
     notes += [WHOLE] if any(search.whole < len(search.scores) for search in searches) else []
+    notes += [tables.SELECTED_NOTE] if any(search.mark for search in searches) else []
     notes += [FAILED] if any(search.failed for search in searches) else []
     labels = [search.label for search in searches]
     baseline = next((label for label in labels if label.startswith("base")), labels[0])
@@ -89,6 +91,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
                     Tuning(
                         label=row.label,
                         task=section.name,
+                        mark=tables.selection_mark(row.runs),
                         settings=settings,
                         scores=[lowest if score is None else score for score in scores],
                         failed=None in scores,
@@ -100,7 +103,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
 
 
 def table(comparison: Comparison, searches: list[Tuning]) -> Table:
-    """One row an arm and task; arms that were not tuned say so."""
+    """One row per arm and task; arms that were not tuned say so."""
     most = max(len(search.scores) for search in searches)
     columns = [*(number for number in SHOWN if number < most), most]
     by_place = {(search.task, search.label): search for search in searches}
@@ -114,7 +117,7 @@ def table(comparison: Comparison, searches: list[Tuning]) -> Table:
             whole = f" ({search.whole})" if search.whole < count else ""
             shown = [number if search.is_independent and number <= count else None for number in columns]
             best = [formats.cell(number and expected_best(search.scores, number), "score") for number in shown]
-            cells = [escape(settings), Cell(f"{count}{whole}{' ‡' * search.failed}", count), *best]
+            cells = [escape(settings) + search.mark, Cell(f"{count}{whole}{' ‡' * search.failed}", count), *best]
         rows.append([escape(label), escape(task), *cells])
     heads = [f"after {number}" for number in columns]
     return formats.table(["arm", "task", "settings", "trials", *heads], rows, left=3)

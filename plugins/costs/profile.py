@@ -148,7 +148,7 @@ class Column:
                 self.missing[instrument] = reason
 
     def history(self, instrument: str) -> History:
-        """Metric -> round -> value, where it is known; of a timing those of its launches, too."""
+        """Metric -> round -> value, where known; timings include those of their launches."""
         return by_launch.history_of((number, metrics_of(one)) for number, one in self.records.get(instrument, {}).items())
 
     def why(self, instrument: str) -> str:

@@ -62,7 +62,7 @@ Setting = tuple[str, str | None, str | None]
 def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
     """The run of this id or name, or the only one whose id or folder's name begins like this; a folder's path will do.
 
-    Of several attempts that share a folder's name the newest. InputError where no run or more than one is meant, with
+    If several attempts share a folder's name, the newest. InputError where no run or more than one is meant, with
     names to choose from.
     """
     names, numbers_of = list(studies), reader.studies()

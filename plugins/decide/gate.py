@@ -2,7 +2,7 @@
 
 Non-inferiority: one-sided t tests at 5 % against the allowed loss, of differences paired by seed or by round. Several tests are
 not corrected, as all of them must pass: an intersection-union test (Berger, Technometrics 24, 1982). A gain is tested as in a
-report, corrected for the number of tests of the arm. Of several candidates each has a part of the level (`ledger.py`).
+report, corrected for the number of tests of the arm. Several candidates share the level (`ledger.py`).
 """
 
 import contextlib

@@ -19,7 +19,7 @@ from harness.reports.writing import formats
 from harness.terminal import table, wrapped
 
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
-"""Unit -> its smallest and largest value; of all others 0 and no end."""
+"""Unit -> its smallest and largest value; from 0 to infinity for all others."""
 
 USUAL = ("eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/params_total")
 """Metrics to name where a name has no known group."""

@@ -13,7 +13,7 @@ INSPECT = Command(
     "harness.plugins.explain.inspect:main",
 )
 TOKENIZER = Command(
-    "how tokenizers cut a text: pieces a word, unknown ones, lengths",
+    "how tokenizers cut a text: pieces per word, unknown ones, lengths",
     "harness.plugins.explain.options:Tokenizer",
     "harness.plugins.explain.tokenizer:main",
 )

@@ -43,7 +43,7 @@ NEVER = "#DADADA"
 CAPTION = "a row is a piece, its columns how much it looks at each; darker is more, each map by its own largest; grey is never"
 
 MOST_HEADS = 12
-"""Heads that have columns of their own; of more the mean is printed alone."""
+"""Maximum number of heads with a column each; above it only the mean is printed."""
 
 MOST_STATES = 8
 """Layers that have columns, evenly spaced where there are more."""

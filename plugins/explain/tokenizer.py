@@ -1,7 +1,7 @@
 """How tokenizers cut a text: `python -m harness tokenizer task=sst2 [kinds=wordpiece,bpe] [tokenizer.vocab_size=4096]`.
 
-Trains each kind on the same text to the same size, and shows pieces a word, unknown ones, lengths and the words that are split
-most, on held-out text; with text= each word of that text. RUN, `model.init_from=FOLDER`, `tokenizer.file=FILE` or
+Trains each kind on the same text to the same size, and shows pieces per word, unknown ones, lengths and the words that are
+split most, on held-out text; with text= each word of that text. RUN, `model.init_from=FOLDER`, `tokenizer.file=FILE` or
 `tokenizer.vocab_file=FILE` shows a tokenizer that exists. Words are runs of letters and digits and each punctuation mark, as
 BERT finds them. N texts.
 """
@@ -96,8 +96,8 @@ def of_held_out(options: Options, config: RunConfig) -> str:
     letters = sum(end - start for spans in text.spans for start, end in spans)
     rows = [
         ("pieces", *(f"{it.vocab_size:,}" for it in counts)),
-        ("pieces a word", *(f"{it.lengths.sum() / text.words:.3f}" for it in counts)),
-        ("letters a piece", *(f"{letters / it.lengths.sum():.2f}" for it in counts)),
+        ("pieces per word", *(f"{it.lengths.sum() / text.words:.3f}" for it in counts)),
+        ("letters per piece", *(f"{letters / it.lengths.sum():.2f}" for it in counts)),
         ("whole words", *(percent(it.shares[0]) for it in counts)),
         ("unknown pieces", *(percent(it.unknown_pieces) for it in counts)),
         ("unknown words", *(percent(it.unknown_words) for it in counts)),

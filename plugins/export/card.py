@@ -1,11 +1,13 @@
-"""The README.md of an export, with the head that the hub reads: scores, data, recipe, cost, licence, how to load.
+"""The model card of an export: README.md with the metadata that the hub reads, use, limits, scores, training and cost.
 
 What the folder of the run does not say is left out.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -20,6 +22,15 @@ from harness.tracking.run_log import Record, Result
 
 DATA = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
+TEMPLATES = jinja2.Environment(
+    trim_blocks=True, keep_trailing_newline=True, autoescape=jinja2.select_autoescape(default_for_string=False)
+)
+TEMPLATES.filters["line"] = lambda value: on_one_line(str(value))
+CARD = TEMPLATES.from_string(Path(__file__).with_suffix(".md.jinja").read_text("utf-8"))
+
+HUB = re.compile(r"([\w.-]+/[\w.-]+)(@\w+)?")
+"""A name on the hub, and its revision."""
+
 
 def text(run: Path, licence: str) -> str:
     """The card of a finished run; InputError where its config or its results cannot be read."""
@@ -32,56 +43,51 @@ def text(run: Path, licence: str) -> str:
 
 
 def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, str], licence: str) -> str:
-    tags = {key: on_one_line(value) for key, value in tags.items()}
-    arm, task, trained = tags.get("arm", "-"), config["task"], "finetune" if "eval/score" in measured else "pretrain"
-    is_finetuned = trained == "finetune"
-    pipeline, loader = DATA["pipelines"].get(task["kind"], ("text-classification", "AutoModelForSequenceClassification"))
-    pipeline, loader = (pipeline, loader) if is_finetuned else ("fill-mask", "AutoModel")
-    data = on_one_line(task["name"] if is_finetuned else config["corpus"]["name"])
-    scores = {name: measured[f"eval/{name}"] for name in metrics.SCORE_TITLES if f"eval/{name}" in measured and name != "score"}
-    losses = [name for name in ("pretrain/masked_loss", "pretrain/next_token_loss") if name in measured]
-    results = {
-        "task": {"type": pipeline},
-        "dataset": {"type": data, "name": data},
-        "metrics": [{"type": name, "value": value} for name, value in scores.items()],
-    }
-    head: dict[str, Any] = {
+    is_finetuned = "eval/score" in measured
+    source = config["task" if is_finetuned else "corpus"]
+    kinds = DATA["kinds"]
+    kind = kinds.get(config["task"]["kind"], kinds["classification"]) if is_finetuned else kinds["pretraining"]
+    data, hub = on_one_line(source["name"]), source.get("hub")
+    weights = HUB.fullmatch(str(config.get("model", {}).get("init_from")))
+    base = weights and weights[1]
+    found = [
+        {"type": DATA["metrics"].get(name, name), "name": title, "value": measured[f"eval/{name}"]}
+        for name, title in metrics.SCORE_TITLES.items()
+        if f"eval/{name}" in measured and name != "score"
+    ]
+    dataset = {"type": hub or data, "name": data, "config": source.get("subset"), "split": source.get("validation_split")}
+    results = {"task": {"type": kind["pipeline"]}, "dataset": _stated(dataset), "metrics": found}
+    head = {
         "license": licence,
         "library_name": "transformers",
-        "pipeline_tag": pipeline,
+        "pipeline_tag": kind["pipeline"],
         "tags": ["encoder-variant-harness"],
+        "base_model": base,
+        "datasets": hub and [hub],
+        "model-index": found and [{"name": on_one_line(tags.get("arm", "-")), "results": [results]}],
     }
-    head |= {"model-index": [{"name": arm, "results": [results]}]} if scores else {}
-    lines = [
-        *(f"- {metrics.SCORE_TITLES[name]}: {value:.4f}{_interval(measured, name)}" for name, value in scores.items()),
-        *(f"- {metrics.get(name).title}: {measured[name]:.4f} {metrics.get(name).unit}" for name in losses),
-    ]
-    settings = config[trained] | ({"seed": config["seed"]} if is_finetuned else {})
-    recipe = [f"- {key}: {on_one_line(str(settings[key]))}" for key in DATA["recipe"] if settings.get(key) is not None]
-    costs = [
-        f"| {metrics.get(name).title} | {measured[name]:,.6g} | {metrics.get(name).unit} |"
-        for name in DATA["costs"]
-        if name in measured
-    ]
-    return "\n".join(
-        [
-            f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n# {arm}, {data}\n",
-            "## Scores\n\nOne run, on validation data; intervals of 95 % are over its items, not over seeds.\n",
-            *lines,
-            f"\n## Data\n\n{data}, version {task['version'] if is_finetuned else config['corpus'].get('version', '-')}",
-            "\n## Recipe\n",
-            *recipe,
-            f"\n`{tags.get('command', '-')}`, commit {tags.get('git_commit', '-')}",
-            f"\n## Cost\n\nOn {tags.get('hardware', '-')}.\n\n| | | |\n| :-- | --: | :-- |",
-            *costs,
-            "\n## Load\n\n```python\nfrom transformers import AutoTokenizer, " + loader,
-            f'\nmodel, tokenizer = {loader}.from_pretrained("."), AutoTokenizer.from_pretrained(".")\n```\n',
-        ]
+    return CARD.render(
+        head=yaml.safe_dump(_stated(head), sort_keys=False),
+        data=data,
+        base=base,
+        kind=kind,
+        source=source,
+        config=config,
+        settings=config["finetune"] | {"seed": config["seed"]} if is_finetuned else config["pretrain"],
+        measured=measured,
+        tags=tags,
+        known=metrics,
+        interval=_interval,
+        **DATA,
     )
 
 
+def _stated(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value}
+
+
 def _interval(measured: dict[str, float], name: str) -> str:
-    """As measured with the score; of a share of right answers from their number."""
+    """As measured with the score; for accuracy, from the number of correct answers."""
     items, score = measured.get("eval/examples"), measured[f"eval/{name}"]
     if not items:
         return ""

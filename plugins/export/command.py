@@ -17,6 +17,9 @@ from harness.plugins.export.checkpoint import export
 from harness.plugins.export.options import Export
 from harness.tracking import run_log
 
+STATED = ("- protocol: ", "- selection: ")
+"""Lines of a model card that are printed, too."""
+
 
 def main(options: Export) -> int:
     """0; InputError for what cannot be exported."""
@@ -32,14 +35,17 @@ def main(options: Export) -> int:
         readme = card.text(run, options.license) if (run / run_log.RESULT).is_file() else None
         print(export(checkpoint, options.to or run / "export", options.family, readme))
         print(f"model card: {'README.md' if readme else 'none, as the folder of the run is not beside its weights'}")
+        for line in (readme or "").splitlines():
+            if line.startswith(STATED):
+                print(line.removeprefix("- "))
     return 0
 
 
 def export_onnx(checkpoint: Path, out: Path) -> str:
     """Writes FILE and the tokenizer to a new folder, whole or not at all; says what was written.
 
-    Of a fine-tuning the file computes logits of the task or vectors of texts, and the tokenizer cuts as in training;
-    of a pretraining the last hidden states, of as many tokens as the model reads.
+    For a fine-tuning, the file computes the task's logits or text vectors, and the tokenizer truncates as in training; for a
+    pretraining, the last hidden states of as many tokens as the model reads.
     """
     native.refuse_filled(out)
     model: Classifier | Encoder

@@ -6,7 +6,7 @@ from harness.reports.writing.formats import escape
 
 MOST_LINES = 30
 MOST_ARMS = 16
-"""Arms in the table; of more the number is said."""
+"""Arms in the table; the rest is counted."""
 
 
 def comment(report: Report) -> Files:

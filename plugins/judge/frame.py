@@ -239,7 +239,7 @@ def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
 
 
 def runs(frame: Frame, study: str, started: int, independent: bool = False) -> tuple[list[Run], dict[str, Errors]]:
-    """Runs of a study, and the errors of single items by their ids; of a frame with at most one score on each task."""
+    """Runs of a study, and the errors of single items by their ids, for a frame with at most one score on each task."""
     made, designed, errors = [], designs(frame, independent), dict[str, Errors]()
     of_runs = grouped(((row["arm"], row["task"], row["seed"]), row) for row in frame.rows.to_dict("records"))
     for (arm, task, seed), of in of_runs.items():

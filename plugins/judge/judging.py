@@ -39,7 +39,9 @@ class Verdicts:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row an arm, task and metric, and over several tasks: means, changes, intervals, p and verdicts, in base units."""
+        """One row per arm, task and metric, and over several tasks: means, changes, intervals, p and verdicts, in base
+        units.
+        """
         lines = [line for one in self.comparisons for line in _lines(one)]
         return pd.DataFrame(lines).reindex(columns=[name for name in COLUMNS if name not in ("conditions", "model", "scale")])
 

@@ -40,7 +40,7 @@ LONGEST = 40
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
-    """Label -> its name in a picture: of a longer one than LONGEST the middle is left out.
+    """Label -> its name in a picture; the middle of one above LONGEST is left out.
 
     Labels that differ in their middles alone end in a hash of the whole, which is the same in every picture.
     """

@@ -33,7 +33,7 @@ class Predict(Weights):
     groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output", "seed")
 
     input: Path = key(
-        meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .json, .jsonl, .parquet, "
+        meaning=".txt, one text per line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .json, .jsonl, .parquet, "
         ".conll with the task's columns"
     )
     to: Path = key(meaning="Output file, one row per input row; an existing one is replaced.")

@@ -160,7 +160,7 @@ def _json_lines(path: Path, extractor: Extractor, batches: Iterable[list[Vectors
 
 
 def _parquet(path: Path, extractor: Extractor, batches: Iterable[list[Vectors]]) -> None:
-    """One row a text: `linex_index`, `tokens`, and `layer_N`, a list of T vectors, for every layer. A row group a batch."""
+    """One row per text: `linex_index`, `tokens`, and `layer_N`, a list of T vectors, for every layer. A row group a batch."""
     size = extractor.encoder.config.hidden_size
     of_layer = pa.list_(pa.list_(pa.float32(), size))
     columns = [(f"layer_{layer}", of_layer) for layer in extractor.layers]

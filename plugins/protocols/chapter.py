@@ -25,12 +25,13 @@ from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import POINTS, Chapter, escape
 
 TEXTS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, str])
+MEANINGS = TEXTS["meanings"].splitlines()
 STATISTICS: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "median": median, "best": max}
 CLEAN = ("same runs, plain", "plain", "difference")
 CAUSES = ("tasks", "scores", "statistic", "setting", "epoch", "rest", "all")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Protocol:
     """The runs of one model under one protocol. A place is a task, or TASK/SPLIT."""
 
@@ -38,11 +39,13 @@ class Protocol:
     name: str
     named: list[str]  # the places that its average is of
     rows: dict[str, Row]  # by task
+    plain: "Protocol | None"  # the clean one of the same model
 
     @property
     def places(self) -> list[str]:
-        """The named ones that ran."""
-        return [place for place in self.named if self.row_of(place)]
+        """The named ones that ran, here and under plain: a staged start may have run a further task."""
+        both = [self, *([self.plain] if self.plain else [])]
+        return [place for place in self.named if all(one.row_of(place) for one in both)]
 
     def row_of(self, place: str) -> Row | None:
         return self.rows.get(place.partition("/")[0])
@@ -70,49 +73,44 @@ class Protocol:
 
 def chapter(study: Study) -> Chapter:
     """Empty where no run names a protocol."""
-    models = protocols(study)
-    every = [one for of_model in models.values() for one in of_model]
-    places = [*dict.fromkeys(place for one in every for place in one.places)]
-    numbers, parts, sentences = [], [], []
-    for model, of_model in models.items():
-        plain = next((one for one in of_model if one.name == "plain"), None)
-        for one in of_model:
-            cells = [points(one.number(place), one.row_of(place)) for place in places]
-            part = "" if one.places == one.named else f" ({len(one.places)} of {len(one.named)})"
-            same_runs, clean = one.average(own=False, statistic="mean"), plain.average() if plain else math.nan
-            averages = [
-                points(one.average(), *one.rows.values(), part=part),
-                points(same_runs, *one.rows.values()),
-                points(clean),
-            ]
-            numbers.append([escape(one.label), *cells, *averages, signed(one.average() - clean)])
-            parts += [[escape(one.label), *causes(study, one, plain)]] if plain and one is not plain else []
-        sentences += spread(model, of_model)
+    every = [one for label in study.comparison.labels if (one := protocol_of(study, label))]
     if not every:
         return Chapter()
-    table = formats.table(["arm", *places, "average", *CLEAN], numbers)
+    places = [*dict.fromkeys(place for one in every for place in one.named if one.row_of(place))]
+    table = formats.table(["arm", *places, "average", *CLEAN], [numbers(one, places) for one in every])
     notes = [tables.SELECTED_NOTE] if any(tables.SELECTED in cell.text for row in table.rows for cell in row) else []
     notes += [TEXTS["part"]] if any(one.places != one.named for one in every) else []
-    blocks: list[Block] = [TEXTS["intro"], table, *notes, *sentences]
-    blocks += [TEXTS["causes"], formats.table(["arm", *CAUSES], parts)] if parts else []
+    by_model = grouped((one.label.replace(f"protocol={one.name}", "").strip(), one) for one in every)
+    spreads = [sentence for model, of_model in by_model.items() for sentence in spread(model, of_model)]
+    blocks: list[Block] = [TEXTS["intro"], table, *notes, *spreads]
+    parts = [[escape(one.label), *causes(study, one, one.plain)] for one in every if one.plain]
+    blocks += [TEXTS["causes"], formats.table(["arm", *CAUSES], parts), *formats.bullets(MEANINGS)] if parts else []
     return Chapter([Section("GLUE by protocol", blocks)])
 
 
-def protocols(study: Study) -> dict[str, list[Protocol]]:
-    """By model, in the order of the study."""
-    every = []
-    for label in study.comparison.labels:
-        rows = {section.task: row for section in study.comparison.selected_tasks if (row := section.row_of(label))}
-        params = next((row.first.params for row in rows.values() if row.first.params.get("protocol_name")), None)
-        if params:
-            name, named = params["protocol_name"], ast.literal_eval(params["protocol.average"])
-            every.append((label.replace(f"protocol={name}", "").strip(), Protocol(label, name, named, rows)))
-    return grouped(every)
+def protocol_of(study: Study, label: str) -> Protocol | None:
+    """None for an arm without one."""
+    rows = {section.task: row for section in study.comparison.selected_tasks if (row := section.row_of(label))}
+    params = next((row.first.params for row in rows.values() if row.first.params.get("protocol_name")), None)
+    if params is None:
+        return None
+    name = params["protocol_name"]
+    plain = protocol_of(study, label.replace(f"protocol={name}", "protocol=plain")) if name != "plain" else None
+    return Protocol(label, name, ast.literal_eval(params["protocol.average"]), rows, plain)
 
 
-def points(value: float, *rows: Row | None, part: str = "") -> Cell:
+def numbers(one: Protocol, places: list[str]) -> list[Cell | str]:
+    """Its row: its label, the number of each place, the average, and CLEAN."""
+    rows, clean = [*one.rows.values()], one.plain.average() if one.plain else math.nan
+    part = "" if one.places == one.named else f" ({len(one.places)} of {len(one.named)})"
+    averages = [points(one.average(), rows, part), points(one.average(own=False, statistic="mean"), rows), points(clean)]
+    cells = [points(one.number(place), [row] if (row := one.row_of(place)) else []) for place in places]
+    return [escape(one.label), *cells, *averages, signed(one.average() - clean)]
+
+
+def points(value: float, rows: Sequence[Row] = (), part: str = "") -> Cell:
     """`62.1 (5 of 8) §`, marked where a row was selected on the rows that it reports; a dash where it is unknown."""
-    mark = tables.selection_mark(run for row in rows if row for run in row.runs)
+    mark = tables.selection_mark(run for row in rows for run in row.runs)
     return Cell(DASH) if math.isnan(value) else Cell(f"{POINTS * value:.1f}{part}{mark}", value, "score")
 
 

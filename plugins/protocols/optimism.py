@@ -23,7 +23,7 @@ Scores = Callable[[Numbers], Numbers]
 
 
 def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
-    """Of (N,) labels and (K, N) predictions: accuracy, F1 of class 1, Pearson, Spearman, or Matthews of two classes.
+    """Scores of (K, N) predictions for (N,) labels: accuracy, F1 of class 1, Pearson, Spearman, or Matthews of two classes.
 
     Spearman takes the ranks among all rows. An undefined F1 or correlation is 0. ValueError for another score.
     """
@@ -49,19 +49,18 @@ def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
 
 
 def optimism(selected_by: Scores, reported: Sequence[Scores], rows: int) -> tuple[float, float]:
-    """The optimism of the mean of the reported scores of the candidate that is best in `selected_by`, of N rows.
+    """Optimism of the mean of the reported scores, of the candidate with the best `selected_by`, on N rows.
 
-    And half of its 95 % interval over rows, by a jackknife: other rows like these, the same trained candidates.
+    Second: half of its 95 % interval over rows, by a jackknife: other rows like these, the same trained candidates.
     """
     rng = np.random.default_rng(0)
     first = rng.permuted(np.tile(np.arange(rows) % 2, (SPLITS, 1)), axis=1)
     halves = np.concatenate([first, 1 - first]).astype(float)
     group = rng.permutation(rows) % GROUPS
-    every, *parts = (_of_halves(selected_by, reported, halves, group != left) for left in range(-1, GROUPS))
-    return every, float(t.ppf(0.975, GROUPS - 1) * np.sqrt((GROUPS - 1) * np.var(parts)))
-
-
-def _of_halves(selected_by: Scores, reported: Sequence[Scores], halves: Numbers, kept: Numbers) -> float:
-    best = np.argmax(selected_by(halves * kept), axis=0)[None]
-    here, there = (np.mean([score(half * kept) for score in reported], axis=0) for half in (halves, 1 - halves))
-    return float(np.mean(np.take_along_axis(here - there, best, axis=0)) / np.sqrt(2))
+    values = []
+    for left_out in range(-1, GROUPS):  # first none
+        here, there = (half * (group != left_out) for half in (halves, 1 - halves))
+        best = np.argmax(selected_by(here), axis=0)[None]
+        gains = np.mean([score(here) - score(there) for score in reported], axis=0)
+        values.append(float(np.mean(np.take_along_axis(gains, best, axis=0)) / np.sqrt(2)))
+    return values[0], float(t.ppf(0.975, GROUPS - 1) * np.sqrt((GROUPS - 1) * np.var(values[1:])))

@@ -48,7 +48,7 @@ class Session(msgspec.Struct):
 
 
 def of_sessions(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """A row a test and session; None where no file is of pytest-benchmark."""
+    """One row per test and session; None where no file is of pytest-benchmark."""
     rows: list[Row] = []
     for file, _ in folders.found(path, r".*\.json", r'\s*\{\s*"machine_info"'):
         session = records.decoded(paths.read(file, paths.LARGEST_LOG), Session, file)
@@ -61,7 +61,7 @@ def of_sessions(path: Path, asked: Asked) -> pd.DataFrame | None:
 
 
 def of_asv(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """A row a benchmark, choice of its parameters, and commit; None where no file is of asv.
+    """One row per benchmark, choice of its parameters, and commit; None where no file is of asv.
 
     What failed (null) and what was skipped (NaN) has no row.
     """

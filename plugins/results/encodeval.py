@@ -1,8 +1,8 @@
 """Results of EncodEval: `MODEL/TYPE/DATASET/SETTINGS/results.json`, with the scores of single items of each split.
 
 As hgissbkh/EncodEval (`main.py`, `results/`; arXiv:2507.00994) and Theodb/EncodEval (`encodeval/eval_tasks/`; arXiv:2503.05500)
-write them. SETTINGS ends in sdN for a repetition. Of other settings those count that are best on validation, as
-`encodeval/system_ranking.py` chooses them; values are those of test. Each subset is a task.
+write them. SETTINGS ends in sdN for a repetition. Other settings are chosen by their validation score, as in
+`encodeval/system_ranking.py`; values are those of test. Each subset is a task.
 """
 
 from pathlib import Path

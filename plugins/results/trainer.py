@@ -23,7 +23,7 @@ COSTS = re.compile(r"eval_(\w+_)?(runtime|samples|(samples|steps)_per_second|(mo
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """A row a run and metric; None where no file has an evaluation."""
+    """One row per run and metric; None where no file has an evaluation."""
     ranked = []
     for file, match in folders.found(path, rf".*?(/checkpoint-(?P<step>\d+))?/({'|'.join(NAMES)})"):
         run = file.parent.parent if match["step"] else file.parent

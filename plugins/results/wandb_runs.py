@@ -22,7 +22,7 @@ MODULES = ("sdk.internal.datastore", "proto.wandb_internal_pb2")
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
-    """A row a run; None without a log."""
+    """One row per run; None without a log."""
     logs = folders.found(path, r".*/run-\w+\.wandb", ":W&B")
     return of_runs([_of_log(log) | stated(log.parent, asked) for log, _ in logs], asked, path)
 

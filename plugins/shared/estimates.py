@@ -32,8 +32,8 @@ def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
     """The estimate of one arm in one section; None where no run has the metric.
 
     Over the rounds of the newest session for what launches measure; over pretrainings where there are several, as the
-    fine-tunings of one share its luck; of logarithms for what is compared by ratios. The interval of a score is no narrower
-    than its items allow and within its range, that of a time or a memory no narrower than the noise floor.
+    fine-tunings of one share its luck; over logarithms for metrics that are compared by ratios. The interval of a score is no
+    narrower than its items allow and within its range, that of a time or a memory no narrower than the noise floor.
     """
     values = row.values(metric)
     if not values:
@@ -63,7 +63,7 @@ def _doubt(section: Section, row: Row, metric: str, count: int) -> str:
 
 
 def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) -> Estimate:
-    """By logarithms; of what is timed or takes memory with the noise floor of its session."""
+    """By logarithms; for times and memory, with the noise floor of their session."""
     declared, found = metrics.get(metric), of_differences([math.log(value) for value in values])
     mean, count, doubt, newest = math.exp(found.mean), len(values), "", _newest(row)
     floor = section.sessions.memory_floor(row.runs) if declared.unit == "bytes" else None

@@ -24,7 +24,7 @@ def objective_of(model: ModelConfig, pretrain: PretrainConfig) -> ObjectiveName:
 
 
 def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
-    """The objective without values; of a distillation its student. ValueError where the model cannot be trained by it."""
+    """The objective without values; for a distillation, its student. ValueError where the model cannot be trained by it."""
     config = replace(pretrain, objective=objective_of(model, pretrain))
     refuse_misfit(config, model)
     kind = MaskedLM if config.objective is ObjectiveName.distillation else kind_of(config)

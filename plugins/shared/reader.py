@@ -7,7 +7,7 @@ from harness.reports.reading.store import Reader
 
 
 class MemoryReader(Reader):
-    """Runs by study, and curves by run and metric; of runs that began at once the first is the newest."""
+    """Runs by study, and curves by run and metric; among runs that began at the same time, the first counts as the newest."""
 
     _runs: dict[str, list[Run]]
     _history: Mapping[tuple[str, str], list[tuple[int, float]]] = {}

@@ -203,8 +203,8 @@ class Tracker(Backend):
     def study_run(self) -> str:
         """Id of the one run that holds the study's plan and report, created where there is none.
 
-        Of commands that begin at once the first one creates it, and the others wait for that. Of machines without a common
-        folder each may create one: the oldest counts.
+        If several commands begin at once, the first creates it and the others wait. Machines without a common folder may each
+        create one: the oldest counts.
         """
         if self._study_run is None:
             with adding(Path(self._output)):

@@ -123,7 +123,7 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
 
 
 def value_text(key: str, value: float) -> str:
-    """`12.3 ms`, `34.1 MB`, `901 k`: three or more digits and the declared unit; of a score, three decimals alone."""
+    """`12.3 ms`, `34.1 MB`, `901 k`: three or more digits and the declared unit; a score has three decimals."""
     unit = metrics.get(key).unit
     if unit in ("score", "share"):
         return f"{value:.3f}"
@@ -173,7 +173,7 @@ PLANNED = (tags.ARM, tags.SCALE, tags.TASK, tags.SEED, tags.PRETRAIN_SEED, "fold
 
 
 def plan_table(plan: Sequence[Mapping[str, str]]) -> str:
-    """One row a planned run, in the order of running."""
+    """One row per planned run, in the order of running."""
     rows = [[str(number), *(run_tags.get(key, "-") for key in PLANNED)] for number, run_tags in enumerate(plan, 1)]
     lines = [["", *PLANNED], ["--:", *[":--"] * len(PLANNED)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

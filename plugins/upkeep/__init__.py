@@ -1,4 +1,4 @@
-"""What keeps a folder of results and its store in order: `clean`, `sync`, `ui`."""
+"""What keeps a folder of results and its store in order: `clean`, `delete`, `sync`, `ui`."""
 
 from harness.commands import Command
 
@@ -6,6 +6,11 @@ CLEAN = Command(
     "remove data, launches and temporary files that no run needs; asks first",
     "harness.plugins.upkeep.options:Clean",
     "harness.plugins.upkeep.clean:main",
+)
+DELETE = Command(
+    "Delete a study or a run, with its entries in MLflow; asks first",
+    "harness.plugins.upkeep.options:Delete",
+    "harness.plugins.upkeep.delete:main",
 )
 SYNC = Command(
     "send results to MLflow that it has missed",

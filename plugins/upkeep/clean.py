@@ -26,7 +26,7 @@ def main(options: Clean) -> int:
     output = Path(options.output)
     if not paths.is_ours(output):
         raise InputError(f"output={options.output!r} was not made by the harness: expected the `output` of a run")
-    with _alone(paths.made(output)):
+    with alone(paths.made(output)):
         unused = leftovers.find(output)
     if not unused:
         print(f"nothing to remove in {options.output}")
@@ -36,13 +36,9 @@ def main(options: Clean) -> int:
     print(f"{len(unused)} files and folders, {scaled(total, 'B')}")
     if options.dry_run:
         return 0
-    if not options.yes:
-        if not sys.stdin.isatty():
-            raise InputError("clean asks before it removes anything, and stdin is no terminal: add --yes, or --dry-run")
-        if input("remove them? [y/N] ").strip().lower() not in ("y", "yes"):
-            print("nothing was removed")
-            return 1
-    with _alone(output):
+    if not confirmed(options.yes, "clean"):
+        return 1
+    with alone(output):
         still = {leftover.path for leftover in leftovers.find(output)}  # a run may have begun meanwhile
         left = [leftover for leftover in unused if leftover.path in still and not leftovers.remove(leftover)]
     print(f"removed {scaled(total - sum(leftover.size for leftover in left), 'B')}")
@@ -51,14 +47,24 @@ def main(options: Clean) -> int:
     return 1 if left else 0
 
 
+def confirmed(yes: bool, command: str) -> bool:
+    """Whether the user agrees; InputError where nobody can be asked."""
+    if not yes and not sys.stdin.isatty():
+        raise InputError(f"{command} asks for confirmation, but stdin is not a terminal: add --yes")
+    agrees = yes or input(f"{command} them? [y/N] ").strip().lower() in ("y", "yes")
+    if not agrees:
+        print("nothing was removed")
+    return agrees
+
+
 @contextlib.contextmanager
-def _alone(output: Path) -> Iterator[None]:
+def alone(output: Path) -> Iterator[None]:
     """InputError where a command runs in the folder; those that begin meanwhile wait."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(paths.in_use(output, alone=True))
         except BlockingIOError as error:
-            raise InputError(f"output={str(output)!r} is used by a command that runs: wait for its end") from error
+            raise InputError(f"output={str(output)!r} is in use by a running command: wait until it ends") from error
         yield
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ def find(output: Path) -> list[Leftover]:
     for place, why in (*_cache(root), *_old_sessions(root), *_checkpoints(root), *_temporary(root)):
         if not any(above in whys for above in place.parents) and not paths.is_linked(place, root):
             whys[place] = why
-    return [Leftover(path, _size(path), why) for path, why in sorted(whys.items())]
+    return [Leftover(path, size_of(path), why) for path, why in sorted(whys.items())]
 
 
 def remove(leftover: Leftover) -> bool:
@@ -79,8 +80,7 @@ def _sessions(root: Path) -> list[Path]:
 
 def _cache(root: Path) -> Iterator[tuple[Path, str]]:
     """Prepared data and text that no config or record of a run names."""
-    configs = (path for name in (run_log.RECORD, "config.yaml") for path in root.glob(f"*/*/{name}"))
-    used = "\n".join(paths.read(path, paths.LARGEST_RECORD).decode(errors="replace") for path in configs if path.is_file())
+    used = "\n".join(texts_of_runs(root).values())
     for path in sorted((root / "cache").glob("*")):
         key = CACHED.match(path.name)
         if not key or not path.is_dir() or path.is_symlink() or not (path / paths.MARK).is_file():
@@ -90,6 +90,16 @@ def _cache(root: Path) -> Iterator[tuple[Path, str]]:
             lock = path.with_name(f"{path.name}.lock")
             if lock.exists():
                 yield lock, "data of no run"
+
+
+def texts_of_runs(root: Path) -> dict[Path, str]:
+    """Folder of a run -> its record and config as text, which name all that the run reads."""
+    texts: dict[Path, str] = defaultdict(str)
+    for name in (run_log.RECORD, "config.yaml"):
+        for path in root.glob(f"*/*/{name}"):
+            if path.is_file():
+                texts[path.parent] += f"{paths.read(path, paths.LARGEST_RECORD).decode(errors='replace')}\n"
+    return texts
 
 
 def _old_sessions(root: Path) -> Iterator[tuple[Path, str]]:
@@ -134,7 +144,7 @@ def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
             yield path, "half-written: its process was killed"
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
     """Bytes, of a folder those of all its files."""
     files = paths.below(path) if path.is_dir() else [path]
     return sum(file.lstat().st_size for file in files if file.is_symlink() or not file.is_dir())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from harness.commands.options import OutputFolder
-from harness.grammar import key
+from harness.grammar import key, word
 from harness.models.ranges import Range
 from harness.plugins.shared.options import Store
 
@@ -17,6 +17,21 @@ class Clean(OutputFolder):
 
     def __post_init__(self) -> None:
         self.refuse_missing()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delete(Store):
+    """Deletes a study with its report, or a single run: the folder and what the tracking store has of it; asks first.
+
+    Pretrained weights are runs of the folder `pretrained` and stay with a deleted study, as other studies may share them.
+    """
+
+    name: str = word("STUDY|RUN", meaning="Name of the study; or name, folder or id of a run")
+    yes: bool = key(False, "Delete without asking")
+
+    def __post_init__(self) -> None:
+        self.refuse_missing()
+        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True)

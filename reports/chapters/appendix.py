@@ -79,7 +79,7 @@ measured."""
 
 
 def legend(study: Study) -> Chapter:
-    """Always there; of one arm alone without what compares."""
+    """Always there; a single arm's has no comparison."""
     score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
     absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
     labels, baseline = study.comparison.labels, escape(study.comparison.baseline)
@@ -113,7 +113,7 @@ AGAIN = ("rerun=true", "sweep.retime=true", "sweep.quiet=true", "-q", "--quiet")
 
 
 def reproduce(study: Study) -> Chapter:
-    """One row a command; empty where no run says its own."""
+    """One row per command; empty where no run says its own."""
     comparison, rows = study.comparison, []
     labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs}
     for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():

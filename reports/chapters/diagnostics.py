@@ -114,7 +114,7 @@ def _table(comparison: Comparison, sections: list[Section]) -> Table:
 
 
 def _found(row: Row) -> Cell:
-    """Score, expectation, and whether they agree; of several runs, how many do not."""
+    """Score, expectation, and whether they agree; for several runs, how many do not."""
     judged = [(run, result) for run in row.runs if (result := outcome(run))]
     spread = row.spread(HEADLINE)
     if not judged or spread is None:

@@ -1,4 +1,4 @@
-"""The first screen: the answer in two sentences, one row an arm over all tasks, pictures of plug-ins, details in words."""
+"""The first screen: the answer in two sentences, one row per arm over all tasks, pictures of plug-ins, details in words."""
 
 import re
 from collections import Counter
@@ -33,10 +33,10 @@ WORD_OF = {
     Verdict.EQUAL: "Equal",
     Verdict.INCONCLUSIVE: "Inconclusive",
 }
-"""Verdict -> what it says of a hypothesis; of all others nothing is shown."""
+"""Verdict -> its text about a hypothesis; all others show nothing."""
 SHOWN = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
-"""Clock in a title -> what a head says of it; of no word is the wall clock that all launches have."""
+"""Clock in a title -> its text in a header; the wall clock of all launches has none."""
 WARNED, BELOW = "†", "‡"
 NOTES = {
     WARNED: "† Training warning, quoted in the report.",
@@ -157,7 +157,7 @@ def _without_baseline(comparison: Comparison) -> list[str]:
 
 
 def overview(comparison: Comparison) -> Table:
-    """One row an arm over all tasks, or over all pretrainings where there is no task: values, and below them changes."""
+    """One row per arm over all tasks, or over all pretrainings where there is no task: values, and below them changes."""
     over, names = findings.parts(comparison)[0]
     heads = [_head(over, name, text) for name, text in names.items()]
     rows = [[Cell(escape(label)), *(cell(over, label, name) for name in names)] for label in comparison.labels]

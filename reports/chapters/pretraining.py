@@ -105,7 +105,7 @@ def _outside(section: Section) -> list[str]:
 
 
 def _text(section: Section) -> list[str]:
-    """Budget, corpus and held-out text; with the arms where these differ."""
+    """Budget, corpus and held-out text; facts that differ are listed with their arms."""
 
     def each(fact: Callable[[Run], str]) -> str:
         texts = grouped((fact(run), row.label) for row in section.rows for run in row.runs)

@@ -30,7 +30,7 @@ WALL = "latency, wall clock"
 
 
 def chapter(study: Study) -> Chapter:
-    """One row a session and A/A replicate; empty where no run was timed in a session."""
+    """One row per session and A/A replicate; empty where no run was timed in a session."""
     sessions = study.comparison.sessions
     if not sessions.runs:
         return Chapter()

@@ -19,8 +19,8 @@ from harness.reports.writing.tables import MARKS
 HERE = Path(__file__).parent
 FOLDED_CELLS = 60
 """A part of a chapter folds if it has a table of more cells; those of what the report opens with always do."""
-FOLDED_ITEMS = 8
-"""A list of more items folds, but for what the report opens with: its findings."""
+FOLDED_ITEMS = 12
+"""A list of more items folds."""
 LONG_LINE = 32
 """A longer line of a cell is broken at any space; a number in a shorter one before its verdict alone."""
 BACKGROUND, FOREGROUND = (0x16, 0x19, 0x1D), (0xE8, 0xE6, 0xE3)
@@ -93,10 +93,10 @@ class Page:
         return Markup(inline(self.files[picture.file], f"p{self.pictures}", unmarked(picture.caption)))  # noqa: S704 - of XML
 
 
-def folds(part: Section, level: int, is_detail: bool, is_small: bool) -> bool:
-    """Whether a reader opens it: all chapters of a small study, parts that are detail, parts with a large table."""
+def folds(part: Section, level: int, opens: bool, is_detail: bool, is_small: bool) -> bool:
+    """Whether a reader opens it: chapters of a small study, parts of the opening and of detail, parts with a large table."""
     if level == 2:
-        return is_small
+        return is_small or opens
     tables = [block for block in part.blocks if isinstance(block, Table)]
     return part.detail or is_detail or any(len(table.head) * len(table.rows) > FOLDED_CELLS for table in tables)
 

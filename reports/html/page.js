@@ -1,6 +1,6 @@
 
 "use strict";
-// Tables sort by their heads and filter by a text; pictures say the values of their marks. The page reads without all that.
+// Tables sort by their heads, filter by a text and fold after some arms; pictures say the values of their marks. The page reads without all that.
 
 const FEWEST_ROWS = 10; // that are worth a filter
 const NEAR = 8; // pixels between the pointer and the marks whose values it shows
@@ -24,6 +24,23 @@ function sort(table, head, column) {
   const rows = [...table.tBodies[0].rows];
   rows.sort((one, other) => compare(key(one, column), key(other, column), turn));
   table.tBodies[0].append(...rows);
+  showAll(table);
+}
+
+function showAll(table) {
+  table.classList.remove("folded");
+  const button = table.parentElement.nextElementSibling;
+  if (button?.className === "all") button.remove();
+}
+
+function foldable(table, box) {
+  if (!table.querySelector(".more")) return;
+  table.classList.add("folded");
+  const button = document.createElement("button");
+  button.className = "all";
+  button.textContent = `Show ${table.querySelectorAll(".more").length} more arms`;
+  button.addEventListener("click", () => showAll(table));
+  box.after(button);
 }
 
 function sortable(table) {
@@ -48,6 +65,7 @@ function filterable(table, box) {
   input.setAttribute("aria-label", `Filter rows of ${box.getAttribute("aria-label")}`);
   label.append("Filter rows", input, count);
   input.addEventListener("input", () => {
+    showAll(table);
     const words = input.value.toLowerCase().split(/\s+/);
     for (const row of rows) row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word));
     count.textContent = input.value.trim() ? `${rows.filter(row => !row.hidden).length} of ${rows.length} rows` : "";
@@ -109,6 +127,7 @@ for (const box of document.querySelectorAll(".scroll")) {
   if (table) {
     sortable(table);
     filterable(table, box);
+    foldable(table, box);
   } else {
     readable(box);
   }
@@ -124,4 +143,3 @@ const arrive = () => { // a link to a folded chapter opens it
 };
 addEventListener("hashchange", arrive);
 arrive();
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(part => { part.open = true; }));

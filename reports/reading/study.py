@@ -48,7 +48,7 @@ class Study:
 
     @cached_method
     def curve(self, metric: str) -> Curve:
-        """The last value of every step; of a result the first one, which was evaluated there."""
+        """The last value of every step; for a result the first one, which was evaluated there."""
         return _curve(metric, self.history(metric))
 
     def curves_of(self, runs: list[Run], metric: str) -> Curve:

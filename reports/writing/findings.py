@@ -37,7 +37,7 @@ WRONG_WITH = {
 """Kind of a note of a training -> what went wrong."""
 
 WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the words, on"}
-"""What the error of an item is -> how it is said; of the others an error is no count."""
+"""What the error of an item is -> how it is said; errors of other scores are not counts."""
 
 
 def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
@@ -222,7 +222,7 @@ DROPOUTS = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "
 
 
 def _unswept(comparison: Comparison, runs: dict[str, Run]) -> dict[str, dict[str, list[str]]]:
-    """Setting of training that no command sweeps or tunes -> value -> arms; of pretraining those that were pretrained."""
+    """Setting of training that no command sweeps or tunes -> value -> arms; settings of pretraining cover pretrained arms."""
     swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
     swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
     swept |= {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}

@@ -45,7 +45,7 @@ def code(text: str) -> str:
 
 
 def listed(values: Iterable[str], most: int | None = None) -> str:
-    """Each value once, escaped; of more than `most` the rest is counted."""
+    """Each value once, escaped; beyond `most` the rest is counted."""
     once = [*map(escape, dict.fromkeys(values))]
     return some_of(once, most or len(once))
 
@@ -144,7 +144,7 @@ def _cell(content: object) -> Cell:
 
 
 def readable(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Table]:
-    """A table where it is narrow; else one row a column and one column a row, in tables of at most MOST_COLUMNS columns.
+    """A table if it is narrow; else transposed, in tables of at most MOST_COLUMNS columns.
 
     The first row, the baseline's, is repeated in each.
     """

@@ -97,7 +97,7 @@ def lacking(change: Change, evidence: Evidence, unit: str) -> str:
 
 
 def size_text(change: Change, unit: str) -> str:
-    """`−30.0 % [−35.0, −25.0]`; of a score or a share in points. Without an interval the number alone.
+    """`−30.0 % [−35.0, −25.0]`; in points for a score or a share. Without an interval the number alone.
 
     An interval that is not of 95 % says so: `−0.1 points [−0.4, +0.2] (90 %)` of what is the same.
     """
@@ -211,7 +211,7 @@ def is_judged(metric: Metric) -> bool:
 
 
 def before_after(section: Section) -> list[Table]:
-    """One row an arm, one column a metric, and below them the value that is reached without reading the text."""
+    """One row per arm, one column per metric, and below them the value that is reached without reading the text."""
     names = columns(section)
     rows: list[list[Cell | str | int]] = [
         [escape(row.label), replicates(row), *(value_and_change(section, row, name) for name in names)] for row in section.rows
@@ -230,7 +230,7 @@ def replicates(row: Row) -> Cell:
 
 
 def replicates_text(*rows: Row) -> str:
-    """`5 seeds`, `2 to 3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these; of rows of one kind."""
+    """`5 seeds`, `2 to 3 pretrainings × 5 seeds`, or `3 pretrainings` if the runs are these; for rows of one kind."""
     counts = [Counter(run.replicate.pretrain_seed for run in row.runs) for row in rows]
     pretrainings = _counted_noun(_from_to([len(of_row) for of_row in counts]), "pretraining")
     if all(run.is_pretraining for row in rows for run in row.runs):

@@ -58,7 +58,7 @@ def per_second(count: int, call: Callable[[], Any]) -> Side:
 
 
 def tokens_per_s(training: Any, steps: int, first: int) -> Side:
-    """Real tokens a second of a training of `ours` or `peers` after step `first`."""
+    """Real tokens per second of a training of `ours` or `peers` after step `first`."""
 
     def side(number: int) -> float:
         trained = training.run(steps, first, number)

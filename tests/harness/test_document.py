@@ -50,12 +50,12 @@ def test_sections_are_headings_by_depth_and_one_without_a_title_goes_on():
         *("## Chapter", "text", "- b\n- c", "![It](x.svg)", "*It.*"),
         *("### Tests", "more", "| arm | score |\n| :-- | --: |\n| a | 0.5<br>+1 ▲ |", "end", "### Last"),
     ]
-    assert [*markdown(Section("", ["a", Section("Part", [])]))] == ["a", "### Part"]
+    assert [*markdown(Section("", ["a", Section("Part", [])]))] == ["a", "## Part"]
 
 
 def test_detail_is_left_out_at_any_depth():
     outer = Section("", [CHAPTER, DETAIL])
-    assert [*markdown(without(outer, is_detail))][-2:] == ["end", "#### Last"]
+    assert [*markdown(without(outer, is_detail))][-2:] == ["end", "### Last"]
 
 
 def test_another_process_reads_the_same_objects():

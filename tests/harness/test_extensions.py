@@ -65,7 +65,7 @@ def points() -> dict[str, dict[str, str]]:
 
 def test_a_command_has_help_and_runs(installed, run_harness):
     installed(points())
-    assert re.search(r"^ +words +counts the words of a text$", run_harness("--help").stdout, re.MULTILINE)
+    assert re.search(r"^ +words +counts the words of a text$", run_harness("--help", "commands").stdout, re.MULTILINE)
     assert run_harness("words", "text=one two").stdout == "2 words\n"
     assert "unknown key 'txt'" in run_harness("words", "txt=one").stderr
 

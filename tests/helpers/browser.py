@@ -31,7 +31,7 @@ CHROMIUM_READS, CHROMIUM_WRITES = 3, 4
 PATIENCE_S, EVERY_S = 120.0, 0.5
 """How long a page may take to fill itself and the browser to answer, and how often a page is looked at."""
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
-AXE = CACHE / "node_modules" / "axe-core" / "axe.min.js"
+AXE = CACHE / "axe_playwright_python" / "axe.min.js"
 
 
 def axe_core() -> str:

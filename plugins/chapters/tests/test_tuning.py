@@ -7,6 +7,7 @@ from texts import rows
 
 from harness.comparison.compare import compare
 from harness.plugins.chapters import tuning
+from harness.reports.writing import tables
 
 
 def tuned(scores: list[float | None], sampler: str = "random", short: list[bool] | None = None) -> dict[str, str]:
@@ -56,6 +57,14 @@ def test_trials_that_are_no_independent_draws_have_a_dash(chapter):
     assert tuning.WHOLE in made.paragraphs
     assert tuning.WHOLE not in chapter(base=tuned([0.5, 0.9])).paragraphs
     assert tuning.FAILED in made.paragraphs
+    assert tables.SELECTED_NOTE not in made.paragraphs
+
+
+def test_setting_that_the_reported_rows_selected_is_marked(chapter):
+    made = chapter(base=tuned([0.5, 0.9]) | {"tuned.selected_on": "validation"}, albert=tuned([0.5, 0.9]))
+    found = rows(made.paragraphs[2])
+    assert [found[f"{name} (tuned)"][1].endswith(" §") for name in ("base", "albert")] == [True, False]
+    assert tables.SELECTED_NOTE in made.paragraphs
 
 
 def test_a_study_without_a_search_has_no_such_chapter(chapter):

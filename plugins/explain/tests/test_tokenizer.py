@@ -79,8 +79,8 @@ def test_kinds_are_trained_to_one_size_and_compared_on_held_out_text(said, task)
     assert lines[1] == "trained on its training text to at most 270 pieces, lower case"
     assert list(counts) == list(TOKENIZERS)
     assert all(int(of["pieces"]) <= 270 for of in counts.values())
-    assert (counts["words"]["pieces a word"], counts["words"]["unknown words"]) == ("1.000", "1.1 %")  # zzyzx alone, of 88
-    assert counts["words"]["letters a piece"] == "3.19"  # 281 of 88
+    assert (counts["words"]["pieces per word"], counts["words"]["unknown words"]) == ("1.000", "1.1 %")  # zzyzx alone, of 88
+    assert counts["words"]["letters per piece"] == "3.19"  # 281 of 88
     assert any(line.startswith("words, unknown: zzyzx (1)") for line in lines)
     assert lines[-2:] == ["made/task-own.png", "made/task-own.svg"]
     assert all(Path(line).is_file() for line in lines[-2:])

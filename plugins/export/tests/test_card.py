@@ -1,5 +1,7 @@
 """The card of an export: what the hub's own reader finds in it, for a fine-tuning and for a pretraining; `harness.load`."""
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -30,6 +32,15 @@ def card_of(run: Path, *more: str) -> tuple[ModelCard, str]:
     return ModelCard(text), text
 
 
+def predicted(run: Path) -> str:
+    """What the snippet of the card prints."""
+    snippet = re.search(r"```python\n(.*?)```", (run / "export" / "README.md").read_text(), re.DOTALL)[1]
+    printed = io.StringIO()
+    with contextlib.chdir(run / "export"), contextlib.redirect_stdout(printed):
+        exec(snippet, {})  # what a reader of the card runs
+    return printed.getvalue().strip()
+
+
 @pytest.mark.long
 def test_cards_of_a_fine_tuning_and_of_its_pretraining(tmp_path, capsys):
     harness.run_study([*STUDY, f"output={tmp_path}"])
@@ -44,9 +55,11 @@ def test_cards_of_a_fine_tuning_and_of_its_pretraining(tmp_path, capsys):
     assert (found.dataset_name, found.metric_type, found.metric_value) == ("bag", "accuracy", measured["eval/accuracy"])
     assert f"accuracy: {measured['eval/accuracy']:.4f} [" in text
     assert "], 40 items" in text
+    assert predicted(run) in ("blame", "praise")
     card, text = card_of(pretraining)
     assert (card.data.license, card.data.pipeline_tag, card.data.eval_results) == ("unknown", "fill-mask", None)
     assert f"held-out masked loss: {run_log.result(pretraining)['metrics']['pretrain/masked_loss']:.4f} nats" in text
+    assert predicted(pretraining).startswith("torch.Size([1, ")
     model, tokenizer, labels = harness.load(run)
     row = tokenizer.encode(*["very good"] * 2)
     assert model(torch.tensor([row.ids])).shape == (1, len(labels))
@@ -58,8 +71,10 @@ def test_cards_of_a_fine_tuning_and_of_its_pretraining(tmp_path, capsys):
 
 
 def test_an_interval_is_the_measured_one_and_the_recipe_has_the_seed(tmp_path):
-    task, finetune = {"name": "mine", "kind": "regression", "version": 1}, {"learning_rate": 0.1}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"task": task, "finetune": finetune, "seed": 7}))
+    task, finetune = {"name": "mine", "kind": "regression", "version": 1}, {"learning_rate": 0.1, "keep_best": "validation"}
+    config = {"task": task, "finetune": finetune, "seed": 7, "protocol_name": "roberta"}
+    config |= {"model": {"init_from": "a-lab/an-encoder@main"}, "protocol": {"statistic": "median", "seeds": [0, 1]}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     measured = {
         "eval/score": 0.5,
         "eval/pearson": 0.5,
@@ -72,6 +87,10 @@ def test_an_interval_is_the_measured_one_and_the_recipe_has_the_seed(tmp_path):
     written = card.text(tmp_path, "mit")
     assert "- Pearson correlation: 0.5000 [0.2500, 0.7500], 9 items" in written
     assert "- learning_rate: 0.1\n- seed: 7\n" in written
+    assert "- protocol: roberta, which reports the median over seeds 0, 1; this is one run\n" in written
+    assert "- selection: by the validation rows, which makes the scores optimistic\n" in written
+    data = ModelCard(written).data
+    assert (data.base_model, data.eval_results[0].metric_type) == ("a-lab/an-encoder", "pearsonr")
 
 
 @pytest.mark.parametrize(

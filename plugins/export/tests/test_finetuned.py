@@ -1,6 +1,7 @@
 """Exported fine-tunings in transformers: the head of the task goes along, and logits are the same."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 import harness
+from harness import records
 from harness.checkpoints import finetuned
 from harness.config.choices import TaskKind
 from harness.config.schema import ModelConfig, TaskConfig, TokenizerConfig
@@ -20,8 +22,10 @@ from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.heads import SequenceClassifier, TokenClassifier, build_classifier
 from harness.models.huggingface import config_of, load
+from harness.plugins.export import card
 from harness.plugins.export.checkpoint import export
 from harness.plugins.export.command import export_onnx
+from harness.tracking import run_log
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TEXTS = ["the cat sat on the mat", "A dog", "cats and dogs and mats sat still on a log", "log"]
@@ -61,6 +65,21 @@ def kept(folder: Path, name: str, kind: TaskKind, tokenizer: Tokenizer) -> Seque
     task = TaskConfig(name="mine", kind=kind, fields=["text"], labels=labels, max_length=32)
     finetuned.save(folder / "checkpoint", model, task, folder / "tokenizer.json")
     return model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_snippet_of_the_card_predicts(kind, tokenizer, tmp_path, monkeypatch, capsys):
+    kept(tmp_path, "base", kind, tokenizer)
+    task = {"name": "mine", "kind": kind.name, "fields": ["text"], "labels": KINDS[kind][1], "max_length": 32}
+    (tmp_path / "config.yaml").write_text(json.dumps({"task": task, "finetune": {}, "seed": 7}))
+    records.write(tmp_path / run_log.RESULT, {"status": "finished", "metrics": {"eval/score": 0.5}})
+    records.write(tmp_path / run_log.RECORD, {"tags": {"arm": "base"}})
+    export(tmp_path / "checkpoint", tmp_path / "out", card=card.text(tmp_path, "mit"))
+    monkeypatch.chdir(tmp_path / "out")
+    exec(re.search(r"```python\n(.*?)```", Path("README.md").read_text(), re.DOTALL)[1], {})  # what its reader runs
+    printed = capsys.readouterr().out.strip()
+    shapes = {TaskKind.classification: "bad|good|odd", TaskKind.regression: r"-?\d+\.\d+", TaskKind.tokens: r"\['[OBI].*\]"}
+    assert re.fullmatch(shapes.get(kind, ".*"), printed), printed
 
 
 @pytest.mark.parametrize("kind", KINDS)

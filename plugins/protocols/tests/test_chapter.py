@@ -20,7 +20,7 @@ SEARCH = {"tuned.selected_on": "validation", "tuned.settings": json.dumps({"fine
 
 @pytest.fixture
 def runs(make_run):
-    """Of two protocols: plain with two seeds on three tasks, paper with three seeds on two of its three."""
+    """Of two protocols: plain with two seeds on three tasks, paper with up to three seeds on its three."""
 
     def made(arm, task, scores, params, accuracies=()):
         stated = {
@@ -39,6 +39,7 @@ def runs(make_run):
         *made("plain", "rte", [0.60, 0.64], PLAIN),
         *made("plain", "mrpc", [0.80, 0.84], PLAIN | of_mrpc, [0.7, 0.7]),
         *made("plain", "cola", [0.40, 0.40], PLAIN),
+        *made("paper", "sst2", [0.9], PAPER),  # a staged start ran it, plain did not
         *made("paper", "rte", [0.66, 0.70, 0.65], PAPER | SEARCH),
         *made("paper", "mrpc", [0.8, 0.9], PAPER | of_mrpc | {"protocol.scores": "['accuracy', 'f1']"}, [0.7, 0.8]),
     ]
@@ -67,14 +68,15 @@ def test_numbers_are_those_that_the_paper_would_print_beside_the_clean_ones(tabl
         "rte": "66.0 §",
         "mrpc": "80.0",
         "cola": DASH,
+        "sst2": "90.0",
         "average": "73.0 (2 of 3) §",
         "same runs, plain": "76.0 §",  # (67 + 85) / 2
         "plain": "61.3",  # (62 + 82 + 40) / 3
         "difference": "+11.7",
     }
-    assert numbers["m protocol=plain"]["difference"].text == "0.0"
+    assert numbers["m protocol=plain"]["difference"].text == DASH
     assert "§ Epoch or setting selected on the reported rows" in text
-    assert "What a point is worth" not in text  # they average other tasks
+    assert "What one point is worth" not in text  # they average other tasks
 
 
 def test_difference_is_the_sum_of_its_causes(tables, runs, make_run):
@@ -111,7 +113,7 @@ def test_missing_predictions_are_a_dash_and_no_protocol_is_no_chapter(tables, ru
 def test_spread_is_over_protocols_that_average_the_same_tasks(tables, runs):
     same = [replace(run, params=run.params | {"protocol.average": "['rte', 'mrpc']"}) for run in runs]
     _, text = tables(same)
-    assert "the average of m goes from 72.0 (plain) to 73.0 (paper) under 2 protocols" in text
+    assert "under 2 protocols that average the same tasks, m scores 72.0 (plain) to 73.0 (paper)" in text
     assert "standard deviation 0.7 points" in text
 
 

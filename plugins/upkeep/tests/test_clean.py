@@ -142,7 +142,7 @@ def test_beside_a_command_that_has_just_begun_nothing_is_removed(results, run_ha
     with paths.in_use(out):
         done = run_harness("clean", f"output={out}", "--yes")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "is used by a command that runs" in done.stderr
+    assert "is in use by a running command" in done.stderr
     assert all(path.exists() for path in goes)
 
 

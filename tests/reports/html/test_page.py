@@ -122,19 +122,19 @@ def test_a_table_with_arms_across_sorts_no_column_of_several_units():
 def test_long_detail_folds():
     many = formats.table(["arm", "x", "y"], [[f"a{row}", "1", "2"] for row in range(21)])
     few = formats.table(["arm", "x", "y"], [["a", "1", "2"]])
-    facts = Bullets([f"**fact {number}**: {number}" for number in range(9)])
-    shown = shown_of(Section("", [facts]), Section("all", [many, Section("large", [many]), Section("small", [few, facts])]))
+    facts = Bullets([f"**fact {number}**: {number}" for number in range(13)])
+    shown = shown_of(Section("all", [many, Section("large", [many]), Section("small", [few, facts])]))
     assert shown.count("<details>") == 3  # with the contents
     assert '<details><summary><h3 id="large">large</h3></summary>' in shown
-    assert "<summary>9 items</summary>" in shown
+    assert "<summary>13 items</summary>" in shown
 
 
 def test_detail_folds_and_so_do_parts_of_what_the_report_opens_with():
     opening = Section("", ["answer", Section("arm by arm", [Bullets(["**a**: 1"])])])
     parts = [Section("tests \\*", ["1"], detail=True), Section("table", ["2"])]
     shown = shown_of(opening, Section("all", parts), Section("items", [Section("of a", ["3"])], detail=True))
-    folded = re.findall(r"<details><summary><h3[^>]*>(.*?)</h3></summary>", shown)
-    assert folded == ["arm by arm", "tests *", "of a"]
+    folded = re.findall(r"<details><summary><h(.)[^>]*>(.*?)</h.></summary>", shown)
+    assert folded == [("2", "arm by arm"), ("3", "tests *"), ("3", "of a")]
 
 
 def test_a_folded_chapter_holds_its_parts_and_ends_before_the_next():

@@ -1,0 +1,89 @@
+"""Deletes a study or a run: its folder, its report, and what the tracking store has of it; asks first.
+
+python -m harness delete STUDY|RUN [output=multirun] [tracking.uri=URI] [--yes]
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from mlflow.exceptions import MlflowException
+
+from harness import paths
+from harness.checkpoints import find_run
+from harness.errors import InputError, some_of
+from harness.plugins.trackers import mlflow_store
+from harness.plugins.upkeep import leftovers
+from harness.plugins.upkeep.clean import alone, confirmed
+from harness.plugins.upkeep.options import Delete
+from harness.study import status
+from harness.terminal import counted, scaled
+from harness.tracking import run_log
+from harness.tracking.trackers import complaint
+
+LISTED = 3
+"""Runs that are named of those that need the weights."""
+
+
+def main(options: Delete) -> int:
+    """0; 1 where the answer was no. InputError for an unknown name, for one of another folder, and while a command runs."""
+    output = Path(options.output).absolute()
+    known = status.studies(options.output)
+    studies = [output / name for name in (options.name, options.name + paths.OF_TRIALS) if name in known]
+    folders = studies or [find_run.folder_of(options.name, "delete", options.output, options.uri)]
+    is_run = folders[0].parent.parent == output and paths.is_record(folders[0] / run_log.RECORD)
+    if not (studies or is_run) or any(paths.is_linked(folder, output) for folder in folders):
+        raise InputError(f"{options.name!r} is neither a study nor a run below output={options.output!r}")
+    runs = [path.parent for study in studies for path in study.glob(f"*/{run_log.RECORD}")] if studies else folders
+    with alone(paths.made(output)):
+        texts = {user: text for user, text in leftovers.texts_of_runs(output).items() if user not in runs}
+    for run in runs:
+        if users := [user.name for user, text in texts.items() if run.name in text]:
+            print(f"{run.name}: needed by {counted(len(users), 'run')}: {some_of(users, LISTED)}")
+    every = [*folders, *(place for study in studies for place in _of_study(output, study.name))]
+    size = sum(leftovers.size_of(folder) for folder in every if folder.is_dir())
+    print(f"{options.name}: {counted(len(runs), 'run')}, {scaled(size, 'B')}, with their entries in the tracking store")
+    if not confirmed(options.yes, "delete"):
+        return 1
+    with alone(output):
+        for folder in folders:
+            _forget(options, folder, folder in studies)
+        for folder in every:
+            shutil.rmtree(folder, ignore_errors=not folder.exists())
+    print(f"deleted {options.name}")
+    return 0
+
+
+def _of_study(output: Path, study: str) -> list[Path]:
+    """Its report, the files of its store, and its curves for TensorBoard."""
+    return [paths.report_folder(str(output), study), paths.artifact_folder(str(output)) / study, output / "tensorboard" / study]
+
+
+def _forget(options: Delete, folder: Path, is_study: bool) -> None:
+    """Deletes the experiment or run from MLflow, for good in a database; InputError where MLflow is unreachable."""
+    try:
+        if (client := mlflow_store.client_of(options.uri, options.output)) is None:
+            return
+        experiment = client.get_experiment_by_name(folder.name if is_study else folder.parent.name)
+        if experiment is None:
+            return
+        if is_study:
+            chosen = ("--experiment-ids", experiment.experiment_id)
+            client.delete_experiment(experiment.experiment_id)
+        else:
+            attempt = (run_log.record(folder) or {})["attempt"]
+            if (run := mlflow_store.run_of(attempt, client, [experiment.experiment_id])) is None:
+                return
+            chosen = ("--run-ids", run.info.run_id)
+            client.delete_run(run.info.run_id)
+        uri = options.uri or paths.database_uri(options.output)
+        if uri.startswith("http"):
+            print(f"MLflow keeps what was deleted until `mlflow gc {' '.join(chosen)}` runs on its server")
+            return
+        command = [sys.executable, "-P", "-m", "mlflow", "gc", "--backend-store-uri", uri, "--tracking-uri", uri, *chosen]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except subprocess.CalledProcessError as error:
+        raise InputError(f"MLflow deleted it, but kept it in its trash: {error.stderr.strip().splitlines()[-1:]}") from error
+    except MlflowException as error:
+        raise InputError(f"MLflow {complaint(error)}") from error
