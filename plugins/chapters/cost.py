@@ -34,8 +34,8 @@ OWN_CLOCK = ("time", "energy")
 INTRO = """\
 Cost up to the first evaluation that met the target: mean over seeds ± standard deviation, and below it the ratio to the
 baseline's, paired by seed (geometric mean [95 % t interval]). Quality is interpolated linearly in the logarithm of the cost;
-≤: the first evaluation already met the target. Time excludes evaluation. Time and energy were not measured side by side, so they
-have no ratio."""
+≤: the first evaluation already met the target. Time excludes evaluation. Time and energy, not measured side by side, have no
+ratio."""
 LEFT_OUT = """\
 Left out: {names}. Their masked tokens are predicted by another kind of head (a probe on the frozen encoder instead of the \
 objective's own), or their vocabulary differs: not comparable."""

@@ -31,9 +31,8 @@ LEAST_REACH = 2.0
 SCALES = "Held-out masked loss against pretraining FLOPs over scales: one point per seed; lines are fitted power laws"
 INTRO = """\
 Power law L = a C^−b of the held-out masked loss L in the pretraining FLOPs C: least squares on logarithms, one point per scale
-(geometric mean of its seeds); in brackets the {level:.0%} t interval of b over the scales. It has no irreducible loss, and holds
-only for these scales, budgets and recipe: the budgets are not compute-optimal. *Off by* is the largest deviation of a scale
-from the fit."""
+(geometric mean of its seeds); in brackets the {level:.0%} t interval of b over scales. It has no irreducible loss, and holds
+only for these scales, budgets and recipe: the budgets are not compute-optimal. *Off by*: the largest deviation of a scale."""
 
 
 @dataclass(frozen=True)

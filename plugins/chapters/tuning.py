@@ -36,9 +36,9 @@ SHOWN = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of trials with a column, and the last one."""
 INTRO = """\
 A tuned arm uses the settings of its best trial, scored on held-out training rows, or on the reported rows (§). The runs of
-this report train on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as {baseline}. The expected best score on the tuning
-rows after n trials is exact for independent draws (arXiv:1909.03004): while it rises, more trials would help; compare arms at
-equal n."""
+this report train on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as {baseline}. The
+expected best score on the tuning rows after n trials is exact for independent draws (arXiv:1909.03004): while it rises, more
+trials would help; compare arms at equal n."""
 DEPENDENT = "– trials of a grid, that follow earlier scores, or that stopped early are not independent draws."
 WHOLE = "In brackets: trials with the full budget. The others stopped early, so equal trials do not mean equal cost."
 FAILED = "‡ Trials that diverged or failed count as the lowest score of the others."

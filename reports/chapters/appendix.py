@@ -51,8 +51,8 @@ MARKS = {
 The triangle is a judgement, not the direction of the number: lower is better for parameters, FLOPs, time, memory and losses, \
 higher for throughput, scores and masked accuracy. Filled: counted exactly, or p < {level:.0f} % in a t test, Holm-corrected \
 for all arms of the table in that metric. Scores and losses need {replicates} seeds; score intervals include test-set sampling \
-error, from both arms' predictions if these were kept. Rounds are compared with the mean of the baseline and its A/A replicate; \
-training time and memory must change by more than an A/A replicate. From {fewest} pairs, the exact sign-flip test must agree.""",
+error, from both arms' predictions if kept. Rounds are compared with the mean of the baseline and its A/A replicate; training \
+time and memory must change by more than an A/A replicate. From {fewest} pairs, the exact sign-flip test must agree.""",
     "△ better? / ▽ worse?": """\
 Single seed or launch: a direction, not evidence. It exceeds the noise floor, or the margin if no floor is known.""",
     "≈ same within X": """\
@@ -65,8 +65,9 @@ at the measured variance, and their minutes; or why more would not help: the noi
 the margin, or both arms are at ceiling.""",
     "=": "No change.",
     DASH: """\
-Not measured, or nothing to compare with. After a change in timing: no verdict, as the arms were not timed side by side, or \
-the noise floor is unknown or above {floor:.0f} %. After a change in score: neither arm is shown to beat the majority baseline.""",
+Not measured, or nothing to compare with. After a change in timing: no verdict, as the arms were not timed side by side, or the \
+noise floor is unknown or above {floor:.0f} %. After a change in score: neither arm is shown to beat the majority \
+baseline.""",
 }
 """Mark of a verdict -> what it says."""
 UNITS = "k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOPs."

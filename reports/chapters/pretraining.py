@@ -89,8 +89,8 @@ def _on_plateau(section: Section) -> list[str]:
     if not rows:
         return []
     return [
-        f"**Still on the unigram plateau** of {entropies[0]:.2f} nats: {', '.join(rows)}. Undertrained: differences mostly show "
-        "which model left the plateau."
+        f"**Still on the unigram plateau** of {entropies[0]:.2f} nats: {', '.join(rows)}. Undertrained: differences mostly "
+        "show which model left the plateau."
     ]
 
 
@@ -163,7 +163,9 @@ def _parts(section: Section) -> list[str]:
         what = ": judge it by the recall of replaced tokens" if replaced else ""
         notes.append(f"Replaced-token detection: always answering 'original' scores high, too{what}.")
     if any(row.values(name) for row in section.rows for name in SHOWN.own):
-        notes.append("Losses on unmasked tokens compare only arms with the same objective and settings; perplexity is exp(loss).")
+        notes.append(
+            "Losses on unmasked tokens compare only arms with the same objective and settings; perplexity is exp(loss)."
+        )
     return notes
 
 

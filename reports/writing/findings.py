@@ -405,8 +405,8 @@ def _clocks(comparison: Comparison) -> Iterator[str]:
         if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
             by_wall, by_device = (tables.size_text(change, "ms") for change in (wall, device))
             yield (
-                f"**Wall-clock and device time disagree for {escape(label)}**: latency {by_wall} and {by_device}. Only wall-clock "
-                "includes waiting (for memory, files, another device or a lock)."
+                f"**Wall-clock and device time disagree for {escape(label)}**: latency {by_wall} and {by_device}. Only "
+                "wall-clock includes waiting (for memory, files, another device or a lock)."
             )
 
 

@@ -26,7 +26,13 @@ def front(make_run):
 
 def test_front_has_what_no_other_arm_beats_in_both(front):
     found = front({"a": ([0.9], 10.0), "b": ([0.8], 5.0), "c": ([0.7], 6.0), "d": ([0.6], 4.0), "e": ([0.5], 20.0)})
-    assert {name: place.dominated_by for name, place in found.places.items()} == {"a": None, "b": None, "c": "b", "d": None, "e": "a"}
+    assert {name: place.dominated_by for name, place in found.places.items()} == {
+        "a": None,
+        "b": None,
+        "c": "b",
+        "d": None,
+        "e": "a",
+    }
 
 
 def test_equal_cost_or_equal_score_is_beaten_by_the_better_of_both(front):

@@ -244,9 +244,7 @@ def test_pretraining_that_is_gone_is_said(make_run, pretrained):
 
 def test_pretraining_that_was_superseded_is_said(make_run, pretrained):
     runs = [pretrained(fingerprint="f0"), make_run("base+mlm", model="base", pretraining="f0"), pretrained(fingerprint="f1")]
-    assert "Pretraining superseded by a later run above: base+mlm." in sentences(
-        comparing.compare("s", runs), 1
-    )
+    assert "Pretraining superseded by a later run above: base+mlm." in sentences(comparing.compare("s", runs), 1)
 
 
 def test_overlap_is_said_in_the_section_of_its_task(make_run):
