@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 from harness.errors import InputError, on_one_line, unknown
 from harness.models.ranges import Range
-from harness.terminal import wrapped
+from harness.terminal import listed, wrapped
 
 OLD = {"out": "to", "uri": "tracking.uri", "runs": "output"}
 """Old names of keys, which keep working -> current names."""
@@ -245,12 +245,12 @@ def page(options: type, call: str) -> str:
     keys = {name: option.with_default for name, option in every.items() if not name.startswith("-")}
     switches = {name: option.meaning for name, option in every.items() if name.startswith("-")}
     if issubclass(options, Composed) and not options.groups:
-        switches["-m"] = "a sweep: every combination of values with commas between them"
+        switches["-m"] = "Run a sweep: every combination of comma-separated values"
     if grammar.takes_config:
-        switches["--config-dir DIR"] = "adds your own conf/ files"
+        switches["--config-dir FOLDER"] = "Add your own conf/ files"
     usage = " ".join([call, *words, "[KEY=VALUE ...]"])
     paragraphs = [wrapped(" ".join(text.split())) for text in (described, *below.split("\n\n"))]
-    parts = [f"usage: {usage}", paragraphs[0], listed("keys", keys), listed("switches", switches), *paragraphs[1:]]
+    parts = [f"Usage: {usage}", paragraphs[0], listed("Options", keys | switches), *paragraphs[1:]]
     return "\n\n".join(filter(None, parts))
 
 
@@ -275,9 +275,3 @@ def _single(option: Option, name: str, text: str) -> Any:
     if text not in metadata.get("choices", (text,)):
         raise unknown(metadata.get("called", name), text, metadata["choices"], name)
     return option.type(text)
-
-
-def listed(title: str, lines: Mapping[str, str]) -> str:
-    """Names and their meanings, wrapped to the terminal, below a title; empty without any."""
-    width = max(map(len, lines), default=0) + 4
-    return "\n".join([f"{title}:", *(wrapped(meaning, width, f"  {name}") for name, meaning in lines.items())]) if lines else ""

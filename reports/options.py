@@ -49,6 +49,9 @@ class Pairs:
 class Compared(Runs, Pairs):
     """What a report compares."""
 
+    columns: tuple[str, ...] = key(
+        (), "costs in the table on the terminal, by a part of their name, such as flops,latency; or all (the first that differ)"
+    )
     audit: Path | None = key(None, "verdicts on claims (audit/audit.json in `output`)")
     with_wnli: bool = key(False, "counts WNLI in the average over GLUE")
     target: tuple[str, ...] = key(

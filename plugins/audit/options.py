@@ -15,7 +15,7 @@ class Audit(Store):
     --measure times what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
 
     A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with
-    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml beside my_conf/model/NAME.yaml.
+    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml for my_conf/model/NAME.yaml.
     """
 
     claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")

@@ -110,8 +110,8 @@ COSTS = (
     *("inference/energy_j_per_token", "finetune/energy_j"),
 )
 INTRO = """\
-An arm is *Pareto-optimal* if no other arm is at least as good and as cheap, and better in one of the two; else the best arm that
-dominates it is named. Scores are means over tasks, costs geometric means. The percentage is the probability of being
+An arm is *Pareto-optimal* if no other arm is at least as good and as cheap, and better in one of the two; else the best arm
+that dominates it is named. Scores are means over tasks, costs geometric means. The percentage is the probability of being
 Pareto-optimal: the share of 2,000 bootstrap draws over seeds (pretraining seeds if there are several) and rounds of launches,
 paired across arms and widened by √(n / (n − 1))."""
 FEW = """\

@@ -22,7 +22,7 @@ class Export(Store):
     register: str | None = key(None, "name in the model registry of MLflow, to which a version is added instead of a folder")
 
     def __post_init__(self) -> None:
-        """InputError also for a folder or format beside a name in the registry."""
+        """InputError also for a folder or format with a name in the registry."""
         super().__post_init__()
         for name in ("to", "format", "family") if self.register is not None else ():
             if (value := getattr(self, name)) != Export.__dataclass_fields__[name].default:

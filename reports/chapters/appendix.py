@@ -65,9 +65,8 @@ at the measured variance, and their minutes; or why more would not help: the noi
 the margin, or both arms are at ceiling.""",
     "=": "No change.",
     DASH: """\
-Not measured, or nothing to compare with. After a change in timing: no verdict, as the arms were not timed side by side, or the \
-noise floor is unknown or above {floor:.0f} %. After a change in score: neither arm is shown to beat the majority \
-baseline.""",
+Not measured, or nothing to compare with. After a change in timing: no verdict, as arms were not timed side by side, or the \
+noise floor is unknown or above {floor:.0f} %. After a change in score: neither arm is shown to beat the majority baseline.""",
 }
 """Mark of a verdict -> what it says."""
 UNITS = "k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOPs."
