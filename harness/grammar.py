@@ -152,11 +152,16 @@ class Option:
         return "--" + self.name.replace("_", "-") if self.type is bool else f"{self.name}="
 
     @property
+    def wanted(self) -> str:
+        """The meaning within the line of an error."""
+        return f"expected {self.meaning[0].lower()}{self.meaning[1:]}".rstrip(".")
+
+    @property
     def with_default(self) -> str:
         """The meaning with the default, where it has one."""
         default = self.default if isinstance(self.default, tuple) else (self.default,)
         texts = [f"{one:g}" if isinstance(one, float) else str(one) for one in default if one not in (MISSING, None)]
-        return f"{self.meaning} ({','.join(texts)})" if texts else self.meaning
+        return f"{self.meaning} Default: {','.join(texts)}." if texts else self.meaning
 
 
 class Grammar:
@@ -193,7 +198,7 @@ class Grammar:
             elif option:
                 following = value if equals else next(remaining, None)
                 if following is None:
-                    raise InputError(f"{typed} needs a value: expected {option.meaning}")
+                    raise InputError(f"{typed} needs a value: {option.wanted}")
                 _add(values, option, following)
             elif self._composed and text in SWEEP:
                 choices.append(text)
@@ -212,7 +217,7 @@ class Grammar:
                 raise unknown("key", on_one_line(typed), self.keys, self._call)
         for option in (*self.words.values(), *self.keys.values()):
             if option.default is MISSING and option.field not in values:
-                raise InputError(f"{option.written} is missing: expected {option.meaning}")
+                raise InputError(f"{option.written} is missing: {option.wanted}")
         return values | ({"choices": tuple(choices)} if self._composed else {})
 
     def _is_word(self, text: str) -> bool:
@@ -226,11 +231,11 @@ class Grammar:
 def _add(values: dict[str, Any], option: Option, text: str) -> None:
     """Sets the value of the option, or adds one to a list; InputError for a text that it cannot be."""
     if not text:
-        raise InputError(f"{option.written} is empty: expected {option.meaning}")
+        raise InputError(f"{option.written} is empty: {option.wanted}")
     is_whole = option.is_word or option.metadata.get("whole") or not option.is_list
     parts = [text] if is_whole else [part.strip() for part in text.strip("[]").split(",")]
     if not all(parts):
-        raise InputError(f"{option.name}={on_one_line(text)!r} has an empty value: expected {option.meaning}")
+        raise InputError(f"{option.name}={on_one_line(text)!r} has an empty value: {option.wanted}")
     read = option.metadata.get("read") or functools.partial(_single, option)
     several = [read(option.name, part) for part in parts]
     values[option.field] = (*values.get(option.field, ()), *several) if option.is_list else several[0]
