@@ -346,6 +346,24 @@ def summary(comparison: Comparison) -> list[Line]:
     return lines
 
 
+OF_RUN = ("task", "conditions", "arm", "seed", "pretrain_seed", "run", "metric", "unit", "value")
+"""Columns of `runs.csv`."""
+
+
+def runs_of(comparison: Comparison) -> list[Line]:
+    """The results of all runs, in base units: one row per run and metric."""
+    return [
+        {"task": section.task, "conditions": section.conditions, "arm": row.label, "run": run.run_id}
+        | {"seed": run.replicate.seed, "pretrain_seed": run.replicate.pretrain_seed}
+        | {"metric": name, "unit": metrics.get(name).unit, "value": run.metrics[name]}
+        for section in comparison.sections
+        for row in section.rows
+        for run in row.runs
+        for name in results_of(section.runs)
+        if name in run.metrics
+    ]
+
+
 def arm_columns(row: Row) -> Line:
     """The arm by its label, and the choices that made its encoder."""
     return {"arm": row.label, "model": row.first.tags[tags.MODEL], "scale": row.first.tags[tags.SCALE]}
