@@ -675,7 +675,7 @@ class RunConfig:
     study: str = option("default", role=Role.name)  # Name of the study: its folder in `output` and its MLflow experiment.
     hypothesis: str = option(
         "", role=Role.name
-    )  # Expected result, recorded before the first run and shown in the report. Example: ALBERT keeps the score.
+    )  # Expected result, recorded before the first run; the report says whether it held. Example: albert score > -2 (points).
     arm: str = option(
         "", role=Role.name
     )  # Label of the arm. Empty: derived from model, enhancements and objective. Example: wide.
