@@ -80,7 +80,7 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
         if len(meant) == 1:
             return meant[0]
         if meant:
-            raise InputError(f"{text!r} could be any of {len(meant)} runs: {_listed(meant)}; expected an id or more of a name")
+            raise InputError(f"{text!r} is ambiguous ({len(meant)} runs): {_listed(meant)}; give a longer prefix or the run id")
     where = f"study {' or '.join(map(repr, names))}" if names else "the tracking store"
     newest = sorted((run for run in runs if not run.is_aa_replicate), key=lambda run: -run.started)
     raise InputError(
@@ -130,9 +130,8 @@ def numbers(first: Run, second: Run) -> list[Number]:
 
 
 NO_VERDICT = (
-    "One run of each is no evidence: a difference of trained or timed numbers may be chance. Times have one only where both "
-    "were launched side by side in one session. "
-    "`python -m reports` compares arms by their replicates."
+    "One run of each is not evidence: differences in trained or timed numbers may be chance. Times are compared only if both "
+    "runs were launched side by side in one session. `python -m reports` compares arms over seeds."
 )
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
 NAME_WIDTH, VALUE_WIDTH = 46, 18
