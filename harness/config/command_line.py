@@ -47,7 +47,7 @@ def read(arguments: list[str]) -> CommandLine:
                 joined = f"{before}{argument}".removesuffix("=")
                 expected = joined if "=" in joined else f"{joined}=VALUE"
                 raise InputError(
-                    f"unexpected {argument!r} after {before!r}: is there a space beside {mark!r}? Expected {expected}"
+                    f"unexpected {argument!r} after {before!r}: is there a space next to {mark!r}? Expected {expected}"
                 )
     for argument in rest:
         name, equals, value = argument.partition("=")

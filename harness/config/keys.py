@@ -127,7 +127,7 @@ WIDEST = 32
 """Characters of the values of a key in the table of its section."""
 
 SPACIOUS = 110
-"""Columns from which on the meaning of a key is beside it, and not below it."""
+"""Minimum columns at which the meaning of a key is next to it, not below it."""
 
 
 def _page_of_section(section: str) -> str:
@@ -185,7 +185,8 @@ def example_of(key: str) -> str:
 
 
 def _allowed(key: str) -> str:
-    return stated_keys()[key].field.metadata.get("range", Range()).expected(0)
+    allowed: Range = stated_keys()[key].field.metadata.get("range", Range())
+    return allowed.expected(0)
 
 
 KINDS = {bool: "true, false", int: "integer", float: "number", str: "text", Any: "any value"}

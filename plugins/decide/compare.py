@@ -130,8 +130,9 @@ def numbers(first: Run, second: Run) -> list[Number]:
 
 
 NO_VERDICT = (
-    "One run of each is not evidence: differences in trained or timed numbers may be chance. Times are compared only if both "
-    "runs were launched side by side in one session. `python -m reports` compares arms over seeds."
+    "Single runs are not evidence: a difference of trained or timed numbers may be chance. Times have a verdict only if both "
+    "were launched side by side in one session. "
+    "`python -m reports` compares arms by their replicates."
 )
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
 NAME_WIDTH, VALUE_WIDTH = 46, 18

@@ -51,6 +51,9 @@ VIEWED = 500
 DUPLICATE_KEY_ERRORS = ("IntegrityError", "UniqueViolation")
 """What databases say of a row that is there already, as MLflow passes it on."""
 
+MONITOR: Any = SystemMetricsMonitor
+"""Without types."""
+
 BATCH, MOST_PARAMS = 1000, 100
 """Metrics, and parameters, of one call at most."""
 
@@ -61,7 +64,7 @@ class Tracker(Backend):
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self.uri = uri or paths.database_uri(output)
         self._ids: dict[str, str] = {}  # attempt -> run id
-        self._monitors: dict[str, SystemMetricsMonitor] = {}  # run id -> what samples the machine while it runs
+        self._monitors: dict[str, Any] = {}  # run id -> what samples the machine while it runs
         self._stored: dict[str, dict[str, int]] = {}  # id of a run that was there before -> last step of its curves, read once
         self.study, self._output = study, output
         _create_database(self.uri)
@@ -115,7 +118,7 @@ class Tracker(Backend):
         self._ids[record["attempt"]] = run_id
         is_asked = record["parameters"].get("tracking.system_metrics") == "True"
         if is_asked and folder and run_log.result(folder) is None and run_id not in self._monitors:
-            self._monitors[run_id] = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=self.uri)
+            self._monitors[run_id] = MONITOR(run_id, resume_logging=True, tracking_uri=self.uri)
             self._monitors[run_id].start()
         return run_id
 

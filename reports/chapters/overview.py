@@ -138,7 +138,7 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
         yield f"**{WORD_OF.get(change.verdict or Verdict.OPEN, 'Open')}**: {escape(effect.label)} in {effect.name}: {size}."
     if len(of) > findings.MOST:
         counts = Counter(WORD_OF.get(effect.change.verdict or Verdict.OPEN, "Open") for effect in of)
-        yield f"Of its {len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
+        yield f"{len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
 
 
 def _checked(effect: Effect, words: str) -> Iterator[str]:
