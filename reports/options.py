@@ -68,4 +68,4 @@ class Report(Compared):
 
     study: tuple[str, ...] = key((), STUDIES, whole=True)
     to: Path | None = key(None, "Folder of the report. Default: reports/STUDY in `output`.")
-    format: str = key("md,html,csv", "Formats to write: md, html, csv, latex, parquet, png, comment.")
+    format: str = key("md,html,csv", "Formats to write: md, html, csv, latex, parquet, png, pdf, comment.")

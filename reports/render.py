@@ -25,7 +25,7 @@ from harness.reports.reading.study import Study
 from harness.reports.screen import screen
 from harness.reports.writing.concise import concise
 from harness.reports.writing.formats import Chapter, csv_file, escape
-from harness.reports.writing.tables import COLUMNS, Line, summary
+from harness.reports.writing.tables import COLUMNS, OF_RUN, Line, runs_of, summary
 
 
 def drawn_chapters() -> list[Callable[[Study], Chapter]]:
@@ -105,6 +105,7 @@ class Report:
     document: Document
     files: Files  # pictures and tables beside it
     summary: list[Line]  # rows of summary.csv and summary.parquet
+    runs: list[Line]  # rows of runs.csv
 
     @property
     def brief(self) -> str:
@@ -120,7 +121,16 @@ class Report:
 
 def _csv(report: Report) -> Files:
     tables = {name: content for name, content in report.files.items() if name.endswith(".csv")}
-    return {"summary.csv": csv_file(report.summary, list(COLUMNS))} | tables
+    of_arms: dict[object, Line] = {}
+    for line in report.summary:
+        of_arms.setdefault(line["arm"], {"arm": line["arm"]})[f"{line['task']} {line['metric']}"] = line["mean"]
+    wide = list(dict.fromkeys(name for line in of_arms.values() for name in line))
+    own = {
+        "summary.csv": csv_file(report.summary, list(COLUMNS)),
+        "runs.csv": csv_file(report.runs, list(OF_RUN)),
+        "arms.csv": csv_file(list(of_arms.values()), wide or ["arm"]),
+    }
+    return own | tables
 
 
 @dataclass(frozen=True)
@@ -185,4 +195,5 @@ def _report(study: Study, drawn: Callable[[], Chapters] | None = None) -> Report
         Document(title, sections, screen(comparison, study.options.columns), comparison.is_small),
         {name: content for chapter in ordered for name, content in chapter.files.items()},
         [*lines, *(line for chapter in ordered for line in chapter.summary)],
+        runs_of(comparison),
     )

@@ -52,8 +52,11 @@ def write(files: dict[str, bytes], out: Path) -> None:
         try:
             paths.made(scratch)
             for name, content in files.items():
-                paths.named(scratch, name).write_bytes(content)
+                path = paths.named(scratch, *name.split("/"))
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(content)
             for name in files:
+                (out / name).parent.mkdir(exist_ok=True)
                 os.replace(Path(scratch, name), out / name)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -362,10 +362,10 @@ def quantiles(factor: float, looks: float, n: int | None = None) -> tuple[float,
 
 
 def no_study(replicates: int) -> str:
-    """Why so few replicates are no study; empty for enough of them."""
+    """Why so few replicates support no verdict; empty for enough of them."""
     if replicates >= FEWEST_REPLICATES:
         return ""
-    return f"no study: {replicates} replicate{'s' * (replicates != 1)}, three are needed for a verdict"
+    return f"only {replicates} seed{'s' * (replicates != 1)}; verdicts need {FEWEST_REPLICATES}"
 
 
 CORRELATIONS = ("matthews", "pearson", "spearman")
@@ -376,7 +376,7 @@ class Tells(enum.Enum):
     """What a task can say of two arms."""
 
     EVERYTHING = ""
-    NO_EQUALITY = "both arms solve the task, which cannot tell them apart"
+    NO_EQUALITY = "both arms are at ceiling"
     NOTHING = "neither arm is shown to beat the majority baseline"
 
 

@@ -1,4 +1,4 @@
-"""A picture of what every arm reaches along the one number that the study sweeps: tokens of its pretraining, or a setting."""
+"""A picture of every arm's score along the one number that the study sweeps: pretraining tokens, or a setting."""
 
 import re
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ REFERENCES = {"guessing": MAJORITY, "word frequencies": FREQUENCIES}
 """Name -> a score without a model."""
 LEAST_SPAN = 0.10
 """An axis of scores spans at least 10 points, so that small differences look small."""
-BARS = "mean over seeds; bars reach from the least to the largest"
+BARS = "mean over seeds; bars span minimum to maximum"
 
 Points = dict[float, list[float]]
-"""Tokens of pretraining, or value of the setting -> what the seeds reached, in this order."""
+"""Tokens of pretraining, or value of the setting -> scores of the seeds, in this order."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,18 @@ class Curves:
 
 
 def curves(comparison: Comparison) -> Curves:
-    """What every arm reaches along the one number that the study sweeps: tokens of its pretraining, or a setting."""
+    """Every arm's score along the one number that the study sweeps: pretraining tokens, or a setting."""
     along = along_pretraining(comparison)
     return along if along.files else along_setting(comparison)
 
 
 def along_pretraining(comparison: Comparison) -> Curves:
-    """Empty where no arm was fine-tuned from several points of its pretraining."""
+    """Empty where no arm was fine-tuned from several checkpoints of its pretraining."""
     sections = {section.name: section for section in comparison.sections}
     contents = {name: points for name, section in sections.items() if (points := points_of(section))}
     levels = {name: references(sections[name]) for name in contents}
-    caption = f"Score along pretraining: fine-tuned from the weights kept after so many tokens, {BARS}"
-    scored = ". Minimal pairs are scored by these weights as they are, and by word frequencies alone"
+    caption = f"Score during pretraining: fine-tuned from the checkpoint after that many tokens, {BARS}"
+    scored = ". Minimal pairs are scored by the checkpoint itself, and by word frequencies alone"
     caption += scored * any(levels.values())
     return _drawn("along_pretraining.svg", caption, contents, levels, TOKENS, HEADLINE)
 
@@ -72,7 +72,7 @@ def along_setting(comparison: Comparison) -> Curves:
                 lines.setdefault(name, {})[value] = reached
         if lines := {name: line for name, line in lines.items() if len(line) >= FEWEST}:
             contents[section.name] = lines
-    return _drawn("along_setting.svg", f"What arms reach along {key}: {BARS}", contents, {}, key, quality)
+    return _drawn("along_setting.svg", f"Scores along {key}: {BARS}", contents, {}, key, quality)
 
 
 def _drawn(

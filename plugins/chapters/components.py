@@ -21,20 +21,19 @@ from harness.reports.writing.formats import Chapter, escape
 from harness.reports.writing.tables import present
 
 COMPONENTS = """\
-The components add up to the total; below a number is its change against the baseline. *Effective* counts a shared layer once
-for every use. Where several tasks share a table, head and total are those of the first."""
+Components add up to the total; below each number is its change from the baseline. *Effective* counts a shared layer once per
+use. If several tasks share a table, head and total are those of the first."""
 WEIGHTS = """\
-Of arms that start from weights: parameters as in the weights, derived from them because the shape changed, and with random
-values. An error is that of a tensor against what it stands for, by the Frobenius norm; `weights.json` of a run names every
-tensor."""
+For arms that start from a checkpoint: parameters kept from it, derived because the shape changed, and initialized at random.
+Errors are relative, by the Frobenius norm of a tensor; `weights.json` of a run lists every tensor."""
 ORIGINS = {"model/params_kept": "kept", "model/params_derived": "derived", "model/params_random": "random"}
 ORIGIN_COLOURS = {"kept": "#009E73", "derived": "#E69F00", "random": "#000000"}
-PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
+PHASES = {"model": "at the trained size", "published": "at the published size (BERT-base)"}
 CAPTIONS = {
     "parameters.svg": "Parameters by component",
-    "weights.svg": "Parameters of arms on published weights: kept, derived because the shape changed, random",
+    "weights.svg": "Parameters of arms on published weights: kept, derived because the shape changed, or random",
 }
-ALIKE = "All arms have the same parameters in every component: there is no picture of them."
+ALIKE = "All arms have the same parameters in every component (not drawn)."
 PART_COLOURS = dict(
     zip(
         metrics.PARAMETER_COMPONENTS,
@@ -43,7 +42,7 @@ PART_COLOURS = dict(
     )
 )
 LEAST_SHARE = 0.02
-"""Share of an arm's parameters below which a component cannot be seen in a bar."""
+"""Share of an arm's parameters below which a component is invisible in a bar."""
 
 
 def chapter(study: Study) -> Chapter:

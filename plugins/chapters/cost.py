@@ -1,8 +1,8 @@
-"""What it cost to reach a quality: steps, tokens, seconds, FLOPs and joules up to a target, by the curves of a run.
+"""Cost of reaching a quality: steps, tokens, seconds, FLOPs and joules up to a target, from the curves of a run.
 
-Quality is known only at the evaluations. Between two of them it is taken to be straight against the logarithm of the cost, as
-losses nearly are; nothing is extrapolated. Costs are those of the curves at the same step, so a batch that
-grows or texts of other lengths count as what they were.
+Quality is known only at the evaluations. Between two of them it is interpolated linearly in the logarithm of the cost, as
+losses nearly are; nothing is extrapolated. Costs are those of the curves at the same step, so growing batches and varying
+text lengths are counted exactly.
 """
 
 import math
@@ -24,21 +24,21 @@ from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES, Chapter, escape, listed
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
-"""Metrics that are evaluated while training and mean the same for every arm."""
+"""Metrics that are evaluated during training and mean the same for every arm."""
 STEPS = "steps"
 QUANTITIES = {"tokens": "tokens", "time": "duration_s", "FLOPs": "flops", "energy": "energy_j"}
 """Cost -> its cumulative curve in a phase, logged at the steps of the evaluations."""
 UNITS = {STEPS: "steps", "tokens": "tokens", "time": "s", "FLOPs": "FLOP", "energy": "J"}
 OWN_CLOCK = ("time", "energy")
-"""Costs by the clock or the meter of one training, of which no two are compared."""
+"""Costs measured during one training, which are not compared."""
 INTRO = """\
-What was spent up to the first evaluation that met the target: mean over replicates ± standard deviation, and below it how many
-times what the baseline spent, paired by seed (geometric mean [95 % t interval]). Between two evaluations quality is taken to be
-straight against the logarithm of the cost; ≤: the first evaluation met the target already. Time is that of training alone; time
-and energy are by the own clock and meter of each training, and are not compared."""
+Cost up to the first evaluation that met the target: mean over seeds ± standard deviation, and below it the ratio to the
+baseline's, paired by seed (geometric mean [95 % t interval]). Quality is interpolated linearly in the logarithm of the cost;
+≤: the first evaluation already met the target. Time excludes evaluation. Time and energy, not measured side by side, have no
+ratio."""
 LEFT_OUT = """\
-Left out: {names}. Another kind of head predicts the masked tokens there, a probe on the frozen encoder in place of \
-the objective's own, or the tokens are of another vocabulary: they do not compare."""
+Left out: {names}. Their masked tokens are predicted by another kind of head (a probe on the frozen encoder instead of the \
+objective's own), or their vocabulary differs: not comparable."""
 NOT_AVAILABLE = "not available"
 
 
@@ -75,7 +75,7 @@ def parse(texts: Iterable[str]) -> list[Target]:
     for text in texts:
         name, equals, number = text.partition("=")
         if not equals:
-            raise InputError(f"--target {text!r} is no target; expected METRIC=NUMBER such as pretrain/masked_loss=6.5")
+            raise InputError(f"--target {text!r}: expected METRIC=NUMBER, such as pretrain/masked_loss=6.5")
         if name not in MEASURES:
             raise unknown("metric", name, MEASURES, "target")
         try:
@@ -83,7 +83,7 @@ def parse(texts: Iterable[str]) -> list[Target]:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise InputError(f"--target {text!r}: {number!r} is no number; expected one such as {name}=0.5")
+            raise InputError(f"--target {text!r}: {number!r} is not a number; expected one such as {name}=0.5")
         if metrics.get(name).unit in SHARES and abs(value) > 1:
             raise InputError(f"--target {text!r}: {name} is at most 1; expected a share such as {name}=0.5")
         targets.append(Target(name, value))
@@ -194,9 +194,9 @@ def chapter(study: Study) -> Chapter:
         rows = [row for section in sections for row in section.rows]
         if not any(paid(row, target, study) for row in rows):
             there = [name for name in MEASURES if any(paid(row, Target(name, 0.0), study) for row in rows)]
-            choices = f"choices: {', '.join(there)}" if there else "the study has no such curves at all"
+            choices = f"choices: {', '.join(there)}" if there else "the study has no such curves"
             raise InputError(
-                f"--target {target.metric}: no run of this study evaluated it more than once while training; {choices}"
+                f"--target {target.metric}: no run of this study evaluated it more than once during training; {choices}"
             )
     parts = []
     for section in sections:
@@ -228,7 +228,7 @@ def table(section: Section, target: Target, study: Study) -> list[Part]:
     blocks: list[Block] = [formats.table(["arm", "runs that reached it", *UNITS], lines)]
     lost = [escape(name) for cost, name in target.costs.items() if not any(row.amounts(cost) for row in rows)]
     if lost and any(any(row.reaches.values()) for row in rows):
-        blocks.append(f"Not available: no curve {', '.join(lost)} at the steps of these evaluations.")
+        blocks.append(f"Not available: no {', '.join(lost)} logged at the steps of these evaluations.")
     if unlike:
         blocks.append(LEFT_OUT.format(names=listed(unlike)))
     return [Part(f"{escape(section.name)}: to a {quality}", blocks)]

@@ -19,14 +19,13 @@ from harness.reports.writing.tables import size_text
 COUNTED = ("model/params_total", "model/flops_forward")
 TIMED = ("inference/latency_ms_p50", "inference/peak_memory_bytes")
 INTRO = """\
-Changes of the baseline that were tried alone and together. *alone*: against the baseline. *main effect*: with against without,
-averaged over all settings of the others. *added last*: all together against all but this one. *interaction*: how much more
-one gives where the other is than where it is not. *stacking*: how much more all together give than the sum of what each gives
-alone; below zero for a score it is a tax. Effects are computed within a seed (a round for latency): [t interval], verdict, p;
-alone they are those of the arms, all others are corrected for their number in a column (Holm). Counts, times and memories are
-contrasted as logarithms: percent multiply."""
-INCOMPLETE = "Not all combinations were run, so there are no main effects and interactions; missing: {missing}."
-CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect"}
+Changes of the baseline, tried alone and combined. *alone*: relative to the baseline. *main effect*: with minus without,
+averaged over all settings of the others. *added last*: all combined minus all but this one. *interaction*: how much more one
+change gives with the other than without it. *stacking*: all combined minus the sum of the single effects. Effects are computed
+within a seed (latency: within a round): [t interval], verdict, p. Single effects are those of the arms; all others are
+Holm-corrected for their number in a column. Counts, times and memory are contrasted as logarithms, so percentages multiply."""
+INCOMPLETE = "No main effects or interactions: these combinations were not run: {missing}."
+CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; the grey line marks no effect"}
 SHOWN = 6
 
 

@@ -1,7 +1,7 @@
-"""Factorial designs: which changes of the baseline were combined with which, and what each adds, alone and with the others.
+"""Factorial designs: which changes of the baseline were combined, and what each adds, alone and with the others.
 
-An effect is a contrast: a weighted sum over arms, computed within each seed (each round for launches), so that what arms share
-cancels (Montgomery, Design and Analysis of Experiments, ch. 6). Ratios are contrasted as logarithms.
+An effect is a contrast: a weighted sum over arms, computed within each seed (each round for launches), so that shared
+variation cancels (Montgomery, Design and Analysis of Experiments, ch. 6). Ratios are contrasted as logarithms.
 """
 
 import math
@@ -97,8 +97,8 @@ def design(section: Section) -> Design | None:
 
 
 def effects(study: Design) -> list[Effect]:
-    """All effects whose arms exist. An interaction is how much more one change gives with the other than without it, and
-    stacking how much more all together give than the sum of what each gives alone."""
+    """All whose arms were run. An interaction is how much more one change gives with the other than without it; stacking is
+    all combined minus the sum of the single effects."""
     every, none = frozenset(study.factors), frozenset[str]()
     of_sum = {every: 1.0, none: len(study.factors) - 1.0} | {frozenset([factor]): -1.0 for factor in study.factors}
     candidates = [
@@ -158,7 +158,7 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
         floor = section.sessions.floor(session, section.place, launches.JUDGED[metric])
         return of_evidence(launches.evidence(declared, difference, floor, looks), base)
     others = [(weight, pairing) for arm, weight in effect.weights.items() if (pairing := section.against(rows[arm]))]
-    # over the items, of each arm's change of the baseline, as if these were apart
+    # over the items, of each arm's change from the baseline, as if independent
     of_items = math.hypot(*(weight * pairing.items_error(metric) for weight, pairing in others))
     floor = study.rows[frozenset()].item if declared.unit == "score" else None
     if declared.unit == "bytes":

@@ -168,22 +168,22 @@ def differences(glue: Glue) -> Table | None:
 
 
 def rule(glue: Glue) -> list[Block]:
-    """The note below the table: how the average is computed, and what it is not.
+    """The note below the table: how the average is computed, and its limits.
 
     The footnote where a number is marked, and what was not scored on the official split, follow.
     """
-    averaged, counted = "none, for there is one task to average", glue.average.sections if glue.average else ()
+    averaged, counted = "none, as there is only one task", glue.average.sections if glue.average else ()
     if counted:
         averaged = f"the unweighted mean over {len(counted)} tasks, {listed(section.task for section in counted)}"
-    sentences = [f"**Average**: {averaged}. A task's number is the mean of its scores, computed for each replicate."]
+    sentences = [f"**Average**: {averaged}. A task's number is the mean of its scores, computed per seed."]
     combined = [section.task for section in counted if len(scores_of(section)) > 1]
     if combined:
-        sentences.append(f"The mean score of the first table takes a single score of {listed(combined)}, so the two differ.")
+        sentences.append(f"The first table uses a single score of {listed(combined)}, so its mean differs.")
     out = [section.task for section in glue.sections if section.task in glue.left_out]
     if out:
         sentences.append(f"Left out of the average: {listed(out)}.")
-    sentences.append("An arm that lacks a task of the others has no average, and a replicate that lacks one does not enter.")
-    sentences.append("All scores are of validation data, so none of them is a result of the benchmark's test.")
+    sentences.append("Arms and seeds without every task are left out of the average.")
+    sentences.append("All scores are on validation data, not on the benchmark's test set.")
     parts = [" ".join(sentences)]
     if tables.selection_mark(run for section in glue.sections for run in section.runs):
         parts.append(tables.SELECTED_NOTE)

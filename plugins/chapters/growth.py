@@ -81,7 +81,7 @@ def fit(points: Replicates, counted: bool = False) -> PowerLaw | None:
 
 
 def race(before: Replicates, after: Replicates, direction: Direction) -> Race | None:
-    """Compares both at the lengths that they share; None where they share none, or a value is not positive."""
+    """Compares both at their common lengths; None where there are none, or a value is not positive."""
     first, second = centres(before), centres(after)
     lengths = [length for length in first if length in second]
     if not lengths:

@@ -27,15 +27,15 @@ KINDS = {
     "params": ("params", "parameters", "parameters"),
     "flops": ("FLOPs", "forward FLOPs", "FLOP"),
     "memory": ("memory", "memory of a training step, by formula", "bytes"),
-    "latency": ("latency", "latency, in a probe before the runs", "ms"),
+    "latency": ("latency", "latency, probed before the runs", "ms"),
 }
 """match.cost -> its name in the label of an arm, what it is, its unit."""
 SIZES = ("model.hidden_size", "model.num_hidden_layers", "model.intermediate_size")
 INTRO = """\
-Each variant as published, and resized until it costs what the baseline does: a difference that is left at equal cost is no
-matter of size. Costs are those that the search compared."""
+Each variant as published, and resized to the cost of the baseline: a difference at equal cost is not due to size. Costs are
+those of the search."""
 CAPTION = (
-    "{title} against cost, as a share of the baseline's: hollow as published, filled as resized; bars are standard deviations"
+    "{title} against cost, as a share of the baseline's (hollow: as published, filled: resized); bars are standard deviations"
 )
 Point = tuple[float, str, Spread, bool]
 """Share of the baseline's cost, arm, its scores, and whether it is drawn filled."""
@@ -43,7 +43,7 @@ Point = tuple[float, str, Spread, bool]
 
 @dataclass(frozen=True)
 class Pair:
-    """One variant in both shapes; `published` is None where the study has it resized alone."""
+    """One variant in both shapes; `published` is None where the study has it only resized."""
 
     published: str | None
     matched: str
@@ -112,7 +112,7 @@ def _sizes(over: Overall, pair: Pair) -> str:
 
 
 def _costs(pair: Pair) -> list[Cell]:
-    """As published and resized, with the share by which each is off the baseline."""
+    """As published and resized, with the deviation of each from the baseline."""
     name, unit = KINDS[pair.cost][1:]
     target, noise = pair.value("target"), pair.run.params.get("matched.half_width")
     cells = []

@@ -1,4 +1,4 @@
-"""Minimal pairs: the share of pairs in which an arm finds the right sentence likelier, by paradigm."""
+"""Minimal pairs: the share of pairs in which an arm prefers the acceptable sentence, by paradigm."""
 
 from dataclasses import dataclass
 from statistics import fmean
@@ -21,20 +21,20 @@ from harness.reports.writing.formats import Chapter, escape
 
 HEADING = "Minimal pairs"
 INTRO = """\
-Share of the pairs in which an arm finds the right sentence likelier, without fine-tuning: mean over replicates (at most five),
-with its 95 % interval over the pairs. Guessing reaches 0.5. *Needs*: tokens between the words in which the sentences differ and
-what decides, and on which side of them that is; a receptive field of less cannot tell. *Word frequencies*: a control that
-scores each token by its share of the pretraining text alone; a tie counts half."""
+Share of pairs in which an arm gives the acceptable sentence the higher likelihood, without fine-tuning: mean over up to five
+seeds, with the 95 % CI over pairs. Chance is 0.5. *Needs*: distance in tokens from the differing words to the deciding word,
+and its side; a smaller receptive field cannot do better than chance. *Word frequencies*: a control that scores each token by
+its frequency in the pretraining text; a tie counts half."""
 
 
 @dataclass(frozen=True)
 class Paradigm:
-    """What a run said of the minimal pairs of one kind."""
+    """Results of a run on the minimal pairs of one kind."""
 
     pairs: int
     right: float  # share of them
     unigram: float | None  # share that word frequencies alone decide
-    distance: int | None  # tokens between the differing words and what decides; None where that is not known
+    distance: int | None  # tokens from the differing words to the deciding word; None where unknown
     side: str | None  # of the differing words, on which that is
 
 
@@ -82,7 +82,7 @@ def _section(study: Study, section: Section) -> list[Part]:
 
 
 def _share(replicates: list[Paradigm]) -> Cell:
-    """`0.620 [0.521, 0.709]`; all replicates answer the same pairs."""
+    """`0.620 [0.521, 0.709]`; all seeds answer the same pairs."""
     share, pairs = fmean(one.right for one in replicates), replicates[0].pairs
     half = float(ndtri(0.975)) * paired.item_error(share, pairs)
     low, high = (formats.plain(end, 2) for end in paired.score_interval(share, half, items=pairs))

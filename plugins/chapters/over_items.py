@@ -1,4 +1,4 @@
-"""Scores with intervals over the items, of tasks whose scores are no share of right answers."""
+"""Scores with intervals over the items, for tasks whose score is not an accuracy."""
 
 import math
 
@@ -12,11 +12,11 @@ from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
 from harness.reports.writing.tables import present
 
-HEADING = "Scores over the items"
+HEADING = "Scores with test-set sampling error"
 INTRO = """\
-Means over replicates with 95 % intervals over the items (texts, pairs or questions of the validation data): 1.96 standard
-errors, over 200 samples of as many items with replacement, or of F1 and Matthews' correlation by the delta method. They
-say how far other items move a score, not other seeds."""
+Means over seeds with 95 % CI over the validation items (texts, pairs or questions): 1.96 standard errors, from 200 bootstrap
+samples; for F1 and Matthews' correlation by the delta method. They show how much a score varies with the items, not with the
+seeds."""
 TITLES = {name: title for name, title in SCORE_TITLES.items() if name != "score"} | {"loss": "squared error"}
 
 
@@ -27,7 +27,7 @@ def chapter(study: Study) -> Chapter:
         if names := [name for name in TITLES if present(section, [f"eval/{name}_low"])]:
             lines = [[escape(row.label), *(_interval(row, name) for name in names)] for row in section.rows]
             table = formats.table(["arm", *(TITLES[name] for name in names)], lines)
-            blocks.append(Section(f"Over the items: {escape(section.name)}", [table]))
+            blocks.append(Section(f"Sampling error: {escape(section.name)}", [table]))
     return Chapter([Section(HEADING, blocks)] if len(blocks) > 1 else [])
 
 

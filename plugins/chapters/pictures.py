@@ -20,10 +20,10 @@ from harness.reports.writing.formats import Chapter
 from harness.reports.writing.tables import score_title
 
 CAPTIONS = {
-    "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "
-    "panels are equally high in points",
-    "score_latency.svg": "Score against latency; error bars are one standard deviation over replicates (latency: launches)",
-    "loss.svg": "Training loss, mean over replicates at the steps that all have, smoothed over a twentieth of the curve",
+    "score_parameters.svg": "Score against parameters; error bars are one standard deviation over seeds; all panels span the "
+    "same number of points",
+    "score_latency.svg": "Score against latency; error bars are one standard deviation over seeds (latency: launches)",
+    "loss.svg": "Training loss, mean over seeds at the steps common to all runs; 5 % smoothing window",
 }
 Point = tuple[Spread, Spread]
 """Cost and score of an arm."""

@@ -1,4 +1,4 @@
-"""Single items of the validation data: where an arm is right and the baseline is not, and where their errors differ."""
+"""Single validation items: where an arm is right and the baseline is not, and where their errors differ."""
 
 import itertools
 from collections.abc import Callable
@@ -38,13 +38,12 @@ def drawn_rows(study: Study, section: Section) -> list[Row]:
 
 
 DISAGREE = """\
-Items of the validation data on which an arm and the baseline {baseline} differ: mean numbers over paired replicates (at most
-five). They speak of these items, and hold no verdict: another fine-tuning of the same arm disagrees with it, too. Items are
-shown of the {most} arms that disagree most."""
-RIGHT_HERE = "Right by {right}, wrong by {errs}, in the most replicates; texts as their tokens read:"
-MISSING = "No predictions are known of {arms}: they are read from the folders of runs, below `multirun/`."
-NO_TEXTS = "Texts are not known: the cache of prepared data of these runs is gone or cannot be read."
-CORRUPT = "Corrupt files of runs, which are left out: {files}. The command that ran them makes them again."
+Validation items on which an arm and the baseline {baseline} differ: mean counts over up to five paired seeds. Descriptive only:
+two seeds of the same arm also disagree. Items are shown for the {most} arms that disagree most."""
+RIGHT_HERE = "{right} right, {errs} wrong, in most seeds (texts are detokenized):"
+MISSING = "No predictions found for {arms}; they are read from the run folders in `multirun/`."
+NO_TEXTS = "Texts not available: the cache of prepared data is missing or unreadable."
+CORRUPT = "Corrupt run files, left out: {files}. Rerun their command to restore them."
 SHOWN, WIDTH = 3, 160
 
 
@@ -58,7 +57,7 @@ def _disagreements(study: Study, section: Section, before: Row) -> list[Block]:
         return left_out
     run = before.first
     texts = reading.texts(run, study.output, next(iter(paired.values())).count)
-    head = ["arm", "replicates", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
+    head = ["arm", "seeds", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
     lines = []
     for label, both in paired.items():
         replicates = len(both.before)
@@ -88,9 +87,9 @@ def paired_errors(section: Section, rows: list[Row], fits: Callable[[str], bool]
 
 
 ERR = """\
-Items of the validation data by how wrong an arm and the baseline {baseline} are on them: means over paired replicates (at most
-five). They speak of these items, and hold no verdict. Items are shown of the {most} arms whose errors differ most."""
-ERRS_MORE = "Where {errs} errs more than {right}, the largest differences first:"
+Errors of an arm and the baseline {baseline} on single validation items: means over up to five paired seeds. Descriptive only.
+Items are shown for the {most} arms whose errors differ most."""
+ERRS_MORE = "{errs} has a larger error than {right}, largest differences first:"
 
 
 def _errors(study: Study, section: Section, before: Row) -> list[Block]:
@@ -100,12 +99,12 @@ def _errors(study: Study, section: Section, before: Row) -> list[Block]:
     first = next(iter(paired.values()))
     head = [
         "arm",
-        "replicates",
+        "seeds",
         f"{escape(section.baseline)}: {first.what}",
         "the arm",
-        "errs less on",
-        "as much on",
-        "more on",
+        "smaller error on",
+        "equal on",
+        "larger on",
     ]
     lines = []
     for label, both in paired.items():

@@ -1,7 +1,6 @@
-"""Pictures of pretraining: what was learned for how many tokens, seconds and FLOPs.
+"""Pictures of pretraining: held-out loss against tokens, seconds and FLOPs.
 
-Curves are read by step; a cumulative curve (tokens, seconds, FLOPs) at the same step of the same run gives the position on the
-x axis.
+Curves are read by step; a cumulative curve (tokens, seconds, FLOPs) at the same step of the same run gives the x value.
 """
 
 from collections.abc import Mapping
@@ -24,9 +23,9 @@ from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
 CAPTIONS = {
-    "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against tokens, and against the time and the "
-    "FLOPs where these tell the arms apart otherwise; mean over seeds",
-    "pretrain_loss.svg": "Pretraining: training loss against tokens, one panel an objective (losses of two do not compare)",
+    "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against tokens, and against time and FLOPs "
+    "where the cost per token differs; mean over seeds",
+    "pretrain_loss.svg": "Pretraining: training loss against tokens, one panel per objective (not comparable across panels)",
 }
 
 TRAINED, TOKENS = "pretrain/loss", "pretrain/tokens"
@@ -52,7 +51,7 @@ def chapter(study: Study) -> Chapter:
 
 
 def points(row: Row, cost: str, measure: str, study: Study) -> Line:
-    """Mean over the seeds at the steps that all have; seeds of as many evaluations are averaged one by one."""
+    """Mean over seeds at the steps common to all; seeds with equally many evaluations are averaged one by one."""
     curves = study.curve(cost), study.curve(measure)
     both = [[curve.get(run.run_id, {}) for curve in curves] for run in row.runs]
     seeds = [{step: (x[step], y[step]) for step in sorted(x.keys() & y.keys())} for x, y in both]
@@ -107,7 +106,7 @@ def masked_loss(study: Study) -> Figure | None:
 
 
 def _differs_by_token(every: Mapping[Panel, Lines], name: str, cost: str) -> bool:
-    """Whether arms spend more of it by token than others; where they do not, its panel would repeat that of the tokens."""
+    """Whether arms differ in it per token; where they do not, its panel would repeat that of the tokens."""
     spent, tokens = every[name, LOSS, cost], every[name, LOSS, TOKENS]
     by_token = [spent[label].x[-1] / tokens[label].x[-1] for label in spent.keys() & tokens.keys()]
     return len(by_token) > 1 and max(by_token) > APART * min(by_token)
@@ -125,7 +124,7 @@ def _scale(axes: Axes, cost: str, lines: list[Line]) -> tuple[float, str]:
 
 
 def training_line(row: Row, study: Study) -> Line:
-    """Training loss, mean over the seeds at the steps that all have, against tokens, interpolated between steps."""
+    """Training loss, mean over seeds at the steps common to all, against tokens, interpolated between steps."""
     losses, tokens = ([curve for run in row.runs if (curve := study.curve(name).get(run.run_id))] for name in (TRAINED, TOKENS))
     if not losses or not tokens:
         return EMPTY
@@ -134,7 +133,7 @@ def training_line(row: Row, study: Study) -> Line:
 
 
 def training_loss(study: Study) -> Figure | None:
-    """Training loss against tokens, one panel an objective (losses of two do not compare); None without curves."""
+    """Training loss against tokens, one panel per objective; None without curves."""
     comparison = study.comparison
     contents: dict[str, dict[str, Line]] = {}
     for section in comparison.pretrainings:

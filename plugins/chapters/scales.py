@@ -25,15 +25,14 @@ from harness.reports.writing.formats import Chapter, escape, listed
 
 FLOPS = "pretrain/flops"
 FEWEST = 3
-"""Scales from which on a line is fitted; two always lie on one."""
+"""Scales from which on a line is fitted; two always fit exactly."""
 LEAST_REACH = 2.0
 """Largest over smallest FLOPs from which on a line is fitted: after equal FLOPs there is none."""
-SCALES = "Held-out masked loss against pretraining FLOPs over scales: one point a seed, lines are the fitted power laws"
+SCALES = "Held-out masked loss against pretraining FLOPs over scales: one point per seed; lines are fitted power laws"
 INTRO = """\
-A power law L = a C^−b of the held-out masked loss L in the pretraining FLOPs C: least squares on logarithms, one point a scale
-(geometric mean of its seeds), with the {level:.0%} t interval of b over the scales in brackets. It has no irreducible loss, and
-holds for these scales, budgets and recipe alone: no budget was chosen to be best for its scale. *Off by* is the largest
-distance of a scale from the line."""
+Power law L = a C^−b of the held-out masked loss L in the pretraining FLOPs C: least squares on logarithms, one point per scale
+(geometric mean of its seeds); in brackets the {level:.0%} t interval of b over scales. It has no irreducible loss, and holds
+only for these scales, budgets and recipe: the budgets are not compute-optimal. *Off by*: the largest deviation of a scale."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Law:
 
 
 def chapter(study: Study) -> Chapter:
-    """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
+    """Empty where no arm was pretrained at three scales or more, with different FLOPs."""
     comparison = study.comparison
     panels = {part.name: laws for part in comparison.pretrainings if (laws := laws_of(part))}
     if not panels:

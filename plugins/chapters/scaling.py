@@ -1,4 +1,4 @@
-"""The chapter on cost by length of the text: tables of exponents and of crossovers, their picture, and the values as CSV."""
+"""The chapter on cost by sequence length: tables of exponents and of crossovers, their picture, and the values as CSV."""
 
 import math
 from collections.abc import Mapping
@@ -23,14 +23,13 @@ from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
 
 INTRO = """\
-An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In
-brackets is the {level:.0%} t interval over the lengths, one point a length (geometric mean of launches and seeds); counted
-quantities have none. Cost is a + b T + c T^2, so one exponent only summarises the measured lengths: *last doubling* is the
-exponent at the long end, and *off by* the largest distance of a length from the line."""
+An exponent is the slope on log-log axes: 1 is linear in sequence length, 2 quadratic (0 and −1 for throughput in tokens). In
+brackets: the {level:.0%} t interval over lengths, one point per length (geometric mean of launches and seeds); counted
+quantities have none. Cost is a + b T + c T^2, so one exponent only summarizes the measured lengths: *last doubling* is the
+exponent at the long end, *off by* the largest deviation of a length from the fit."""
 CROSSOVER = """\
-Lengths at which an arm beats {baseline}, straight between measured lengths on logarithmic axes, up to {longest} tokens. In
-brackets are the lengths at which the {level:.0%} interval of the ratio includes 1 (Welch's, over launches and seeds), for
-what was measured more than once."""
+Sequence lengths at which an arm beats {baseline}, interpolated on log-log axes, up to {longest} tokens. In brackets: lengths at
+which the {level:.0%} Welch interval of the ratio (over launches and seeds) includes 1, for quantities measured repeatedly."""
 
 
 QUANTITIES = ("scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memory_bytes", "scaling/tokens_per_s")
@@ -38,7 +37,7 @@ QUANTITIES = ("scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memor
 
 @dataclass(frozen=True)
 class Group:
-    """What may be compared: one section on one device, the baseline first where it was measured."""
+    """Comparable rows: one section on one device, the baseline first where it was measured."""
 
     section: Section
     hardware: str
@@ -96,10 +95,10 @@ def chapter(study: Study) -> Chapter:
         name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
         files |= plots.drawn({name: (picture, comparison.labels, group)})
         where = f"{escape(group.section.name)}, {escape(group.hardware)}"
-        caption = f"Cost by length, {where}; bars reach from the least to the largest value"
+        caption = f"Cost by sequence length, {where}; bars span minimum to maximum"
         parts = [exponents(group), *_crossovers(group), *plots.pictured({name: caption}, files)]
         blocks.append(Part(f"By length: {where}", parts))
-    return Chapter([Part("Cost by length of the text", blocks)], files)
+    return Chapter([Part("Cost by sequence length", blocks)], files)
 
 
 def exponents(group: Group) -> Table:
@@ -142,7 +141,7 @@ def race_text(race: Race) -> str:
     """`from 742 [600, 900] on`, `never up to 4,096`, every stretch of an arm that wins and loses in turn."""
     first, last = race.lengths[0], race.lengths[-1]
     if not any(race.lead):
-        return "equal at every length"
+        return "equal at all lengths"
     if race.half and len(race.unclear) == len(race.lengths):
         return f"unclear: every interval from {first:,} to {last:,} includes 1"
     if race.crossings:

@@ -1,4 +1,4 @@
-"""Trade-offs: which arms no other one beats in both score and cost, and how sure that is, by a paired bootstrap.
+"""Trade-offs: which arms are Pareto-optimal in score and cost, with a probability by a paired bootstrap.
 
 Means are resampled with the same draws for all arms, as seeds and rounds are paired; their deviations are widened by
 sqrt(n / (n - 1)), by which a bootstrap of n values is too narrow. It stays rough for few values: see FEWEST.
@@ -32,14 +32,14 @@ FEWEST = 5
 
 @dataclass(frozen=True)
 class Rank:
-    """Where an arm is: on the front, or behind the arm that is cheaper and better by most score.
+    """Whether an arm is Pareto-optimal, or which arm dominates it: of several the one with the best score.
 
-    `score` is the one that decides: of the replicates that all arms have. `probability` of being on the front is None where
-    the scores of an arm have no spread.
+    `score` is the mean over the replicates common to all arms. `probability` of being Pareto-optimal is None where the scores
+    of an arm have no spread.
     """
 
     score: float
-    behind: str | None
+    dominated_by: str | None
     probability: float | None
 
 
@@ -53,7 +53,7 @@ class Front:
 
 
 def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Front | None:
-    """The front of the means over the sections, of tasks; None where an arm has no such cost."""
+    """The Pareto front of the means over the sections, of tasks; None where an arm has no such cost."""
     rows = [[row for label in labels if (row := section.row_of(label))] for section in sections]
     costs = [[_costs(row, cost) for row in of_section] for of_section in rows]
     if not all(values for of_section in costs for values in of_section):
@@ -66,8 +66,8 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
     places = {}
     for index, label in enumerate(labels):
         better = np.where(_beats(score[:, 0], spent[:, 0], index), score[:, 0], -np.inf)  # score of the arms that dominate it
-        behind = None if on_front[index, 0] else labels[int(np.argmax(better))]
-        places[label] = Rank(float(score[index, 0]), behind, float(on_front[index, 1:].mean()) if replicates > 1 else None)
+        by = None if on_front[index, 0] else labels[int(np.argmax(better))]
+        places[label] = Rank(float(score[index, 0]), by, float(on_front[index, 1:].mean()) if replicates > 1 else None)
     return Front(cost, places, replicates)
 
 
@@ -110,15 +110,15 @@ COSTS = (
     *("inference/energy_j_per_token", "finetune/energy_j"),
 )
 INTRO = """\
-An arm is on the *front* where no other arm is at least as good and as cheap, and better in one of both; else the best arm that
-beats it is named. Scores are means over the tasks, costs geometric means. The percentage is the probability of being on the
-front: the share of 2,000 bootstrap draws over replicates (pretrainings where there are several, else seeds) and over rounds of
-launches, the same ones for all arms, widened by √(n / (n − 1))."""
+An arm is *Pareto-optimal* if no other arm is at least as good and as cheap, and better in one of the two; else the best arm
+that dominates it is named. Scores are means over tasks, costs geometric means. The percentage is the probability of being
+Pareto-optimal: the share of 2,000 bootstrap draws over seeds (pretraining seeds if there are several) and rounds of launches,
+paired across arms and widened by √(n / (n − 1))."""
 FEW = """\
-{count} replicates are few for a bootstrap. Of two equal arms, the dearer one got more than 95 % in 19 % of simulated studies
-with 2 replicates, in 15 % with 3, 7 % with 5 and 6 % with 10, where 5 % would be right."""
-COMMON = "The scores of this table are of the replicates that all arms have in common; single arms have more."
-ALONE = "One replicate in common: the front is that of the numbers measured, and nothing says how sure it is."
+Bootstrap over only {count} seeds: of two equal arms, the costlier model got more than 95 % in 19 % of simulated studies with 2
+seeds, 15 % with 3, 7 % with 5 and 6 % with 10, where 5 % would be correct."""
+COMMON = "Scores in this table use only the seeds common to all arms."
+ALONE = "One shared seed: no uncertainty estimate."
 
 
 def chapter(study: Study) -> Chapter:
@@ -142,7 +142,7 @@ def chapter(study: Study) -> Chapter:
             replicates = min(arms.replicates for arms in fronts)
             blocks += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
             missing = listed(label for label in comparison.labels if label not in labels)
-            blocks += [f"Not among them, for want of a score on these tasks: {missing}."] if missing else []
+            blocks += [f"Left out, without a score on these tasks: {missing}."] if missing else []
             parts.append(Part(f"Score against cost: {names}" if len(groups) > 1 else "", blocks))
     return Chapter([Part("Trade-offs", [INTRO, *parts])] if parts else [])
 
@@ -153,7 +153,7 @@ def table(scores: dict[str, float], fronts: list[Front]) -> Table:
     for label, score in scores.items():
         cells = [formats.cell(score, "score")]
         for place in (front.places[label] for front in fronts):
-            where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
+            where = "**Pareto-optimal**" if place.dominated_by is None else f"dominated by {escape(place.dominated_by)}"
             cells.append(Cell(where, change="" if place.probability is None else formats.chance(place.probability)))
         rows.append([escape(label), *cells])
     return formats.table(["arm", "score", *(metrics.get(front.cost).title for front in fronts)], rows)

@@ -1,4 +1,4 @@
-"""Which arms were tuned, on what, and what more trials would have brought (arXiv:1909.03004, section 3)."""
+"""Which arms were tuned, on what, and the gain expected of more trials (arXiv:1909.03004, section 3)."""
 
 import itertools
 import json
@@ -35,14 +35,13 @@ def expected_best(scores: Sequence[float], trials: int) -> float:
 SHOWN = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of trials with a column, and the last one."""
 INTRO = """\
-Settings of a tuned arm are those of its best trial, scored on training rows that no trial was trained on, or on the reported
-rows (§).
-The runs of this report are trained on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as
-{baseline}. The expected best score on those rows after n trials is exact for independent draws from the scores
-of the trials (arXiv:1909.03004): where it still rises, more trials would help, and arms are to be compared at equal n."""
-DEPENDENT = "A dash: trials of a grid, that follow earlier scores, or that ended early are not independent draws."
-WHOLE = "In brackets: trials that had the whole budget. The others ended early, so that equal trials are no equal cost."
-FAILED = "‡ Trials that diverged or failed count with the lowest score of the others."
+A tuned arm uses the settings of its best trial, scored on held-out training rows, or on the reported rows (§). The runs of
+this report train on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as {baseline}. The
+expected best score on the tuning rows after n trials is exact for independent draws (arXiv:1909.03004): while it rises, more
+trials would help; compare arms at equal n."""
+DEPENDENT = "– trials of a grid, that follow earlier scores, or that stopped early are not independent draws."
+WHOLE = "In brackets: trials with the full budget. The others stopped early, so equal trials do not mean equal cost."
+FAILED = "‡ Trials that diverged or failed count as the lowest score of the others."
 CAPTION = "Expected best score on the tuning rows against the number of trials"
 
 
@@ -111,7 +110,7 @@ def table(comparison: Comparison, searches: list[Tuning]) -> Table:
     rows = []
     for task, label in itertools.product(dict.fromkeys(search.task for search in searches), comparison.labels):
         search = by_place.get((task, label))
-        cells: list[Cell | str] = ["as given", *[DASH] * (1 + len(columns))]
+        cells: list[Cell | str] = ["not tuned", *[DASH] * (1 + len(columns))]
         if search:
             count = len(search.scores)
             settings = ", ".join(f"{key.rpartition('.')[2]}={value:.3g}" for key, value in search.settings.items())

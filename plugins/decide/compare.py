@@ -80,7 +80,7 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
         if len(meant) == 1:
             return meant[0]
         if meant:
-            raise InputError(f"{text!r} could be any of {len(meant)} runs: {_listed(meant)}; expected an id or more of a name")
+            raise InputError(f"{text!r} is ambiguous ({len(meant)} runs): {_listed(meant)}; give a longer prefix or the run id")
     where = f"study {' or '.join(map(repr, names))}" if names else "the tracking store"
     newest = sorted((run for run in runs if not run.is_aa_replicate), key=lambda run: -run.started)
     raise InputError(

@@ -1,5 +1,6 @@
-"""The report's main tables as a LaTeX document, for a paper: booktabs, in landscape, with every column within the page."""
+"""The report's main tables in LaTeX, for a paper: all in one document, and one file per table to \\input; by booktabs."""
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -32,11 +33,69 @@ DOCUMENT = r"""% Tables of a study, by `python -m reports --format latex`. Anoth
 """
 
 
+ALONE = r"""% Compiles alone. In a paper: \input{tables/@NAME@}, with booktabs, graphicx and amssymb in its preamble.
+\expandafter\ifx\csname @nodocument\endcsname\relax\let\EndOfTable\relax\else
+\documentclass{article}
+\usepackage{amssymb,booktabs,graphicx}
+\begin{document}
+\def\EndOfTable{\end{document}}
+\fi
+\begin{table}
+\centering\small
+\caption{@CAPTION@}
+\label{tab:@NAME@}
+\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%
+\begin{tabular}{@{}@KINDS@@{}}
+\toprule
+@ROWS@\bottomrule
+\end{tabular}}
+\end{table}
+\EndOfTable
+"""
+"""One table: its preamble is skipped after \\begin{document}, where \\@nodocument is \\relax."""
+
+
+def alone(name: str, caption: str, table: Table) -> bytes:
+    """One table with its label `tab:NAME`; wider ones are scaled to the text."""
+    kinds = ["l" if place < table.left else "r" for place in range(len(table.head))]
+    rows = [_stacked([[unmarked(text)] for text in table.head], kinds), "\\midrule\n"]
+    rows += [_stacked([[*map(unmarked, cell.lines)] for cell in row], kinds) for row in table.rows]
+    parts = {"NAME": name, "CAPTION": escape(caption), "KINDS": "".join(kinds), "ROWS": "".join(rows)}
+    return re.sub("@([A-Z]+)@", lambda match: parts[match[1]], ALONE).encode()
+
+
+def _stacked(cells: list[list[str]], kinds: list[str]) -> str:
+    """A row; lines of a cell one above the other."""
+    texts = []
+    for cell, kind in zip(cells, kinds, strict=True):
+        lines = r" \\ ".join(map(_line, cell))
+        texts.append(f"\\shortstack[{kind}]{{{lines}}}" if len(cell) > 1 else lines)
+    return " & ".join(texts) + " \\\\\n"
+
+
+def files(report: Document) -> dict[str, bytes]:
+    """`report.tex`, and in `tables` one file per table: `overview.tex` is that of the terminal, with its `columns=`."""
+    found = {"report.tex": document(report)}
+    every = _captioned(report)
+    if report.screen and report.screen.table:
+        every.insert(0, ("overview", report.screen.table))
+    for caption, table in every:
+        slug = "-".join(re.findall("[a-z0-9]+", caption.lower())) or "table"
+        number = sum(re.fullmatch(rf"tables/{slug}(-\d+)?\.tex", name) is not None for name in found)
+        name = f"{slug}-{number + 1}" if number else slug
+        found[f"tables/{name}.tex"] = alone(name, caption.capitalize() if caption == "overview" else caption, table)
+    return found
+
+
+def _captioned(report: Document) -> list[tuple[str, Table]]:
+    title = unmarked(report.title)
+    return [(unmarked(part.title) or title, table) for part in report.sections for table in _of_chapter(part)]
+
+
 def document(report: Document) -> bytes:
     """The tables that are of the opening, of a chapter itself, or for a paper; each with its chapter as caption."""
     title = unmarked(report.title)
-    tables = [(unmarked(part.title) or title, table) for part in report.sections for table in _of_chapter(part)]
-    parts = [part for caption, table in tables for part in _tables(caption, table)]
+    parts = [part for caption, table in _captioned(report) for part in _tables(caption, table)]
     return (DOCUMENT + f"\\section*{{{escape(title)}}}\n" + "\n".join(parts) + "\\end{document}\n").encode()
 
 
@@ -100,4 +159,4 @@ def _row(cells: Iterable[list[str]]) -> str:
     return " & ".join(r" \\ ".join(map(_line, cell)) for cell in cells) + " \\tabularnewline\n"
 
 
-LATEX = Format(lambda report: {"report.tex": document(report.document)})
+LATEX = Format(lambda report: files(report.document))

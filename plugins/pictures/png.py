@@ -1,6 +1,7 @@
-"""The pictures of a report as PNG files."""
+"""The pictures of a report as PNG or PDF files."""
 
 import io
+from functools import partial
 
 import matplotlib as mpl
 
@@ -12,18 +13,19 @@ PNG_DPI = 192
 """Twice the 96 pixels that a browser gives an inch."""
 
 
-def png_files(report: Report) -> Files:
+def files_of(report: Report, kind: str, **options: object) -> Files:
     """One for each picture; InputError without any."""
     files = {}
     for name, picture in report.files.items():
         if isinstance(picture, Picture):
             buffer = io.BytesIO()
             with mpl.rc_context(fname=STYLE):
-                picture.figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
-            files[f"{name.removesuffix('.svg')}.png"] = buffer.getvalue()
+                picture.figure.savefig(buffer, format=kind, **options)
+            files[f"{name.removesuffix('.svg')}.{kind}"] = buffer.getvalue()
     if not files:
-        raise InputError(f"--format png: study {report.study!r} has no pictures; expected another format")
+        raise InputError(f"--format {kind}: study {report.study!r} has no pictures; expected another format")
     return files
 
 
-PNG = Format(png_files, of_figures=True)
+PNG = Format(partial(files_of, kind="png", dpi=PNG_DPI, metadata={"Software": None}), of_figures=True)
+PDF = Format(partial(files_of, kind="pdf", metadata={"CreationDate": None}), of_figures=True)

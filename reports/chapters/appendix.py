@@ -19,7 +19,7 @@ from harness.reports.reading.untrusted import command_of
 from harness.reports.writing import formats
 from harness.reports.writing.formats import POINTS, SHOWN_VALUES, Chapter, code, escape, listed
 
-NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
+NOT_RUN = "Planned but not started ({count}); a time budget (`sweep.budget_minutes`) skips such runs: {names}."
 MOST_RUNS = 50
 SUPERSEDED = "superseded by a newer run"
 
@@ -41,49 +41,41 @@ def left_out(study: Study) -> Chapter:
 
 
 VALUES = """\
-A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
-throughput over launches), and below it the change against {baseline}: in percent of the baseline's value, for a score or a
-share in points (1 point = 0.01), and in percent of a baseline of 0.1 or more. Replicates are pretrainings and the
-fine-tunings that start from each. Changes compare means over the replicates that both have, and of latency and inference
-throughput over the launches of one session. A latency is the mean of the medians of its launches. Times, rates and memories are
-compared by ratios: their means are geometric, and value and change are both divided by the reference workload or both not. The
-fine-tunings of one pretraining count as one cluster, not as independent evidence."""
+Each value is a mean over seeds ± the sample standard deviation (latency and inference throughput: over launches). Below it is
+the change from {baseline} in percent; for scores and shares in points (1 point = 0.01), with percent if the baseline is at
+least 0.1. Changes use the seeds that both arms ran, or the launches of one session. Latency is the mean of the launches'
+medians. Times, rates and memory are compared as ratios, with geometric means; both value and change are divided by the
+reference workload, or neither. Fine-tuning seeds of one pretraining form one cluster, not independent evidence."""
 MARKS = {
     "▲ better / ▼ worse": """\
-The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
-FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or t test below \
-{level:.0f} % after Holm's correction for all arms of the table in that metric. Scores and losses take {replicates} \
-replicates; score intervals include test-set sampling error, from the predictions of both arms where these are kept. \
-Rounds are compared with the mean of the baseline and its A/A replicate; a training or \
-its memory must exceed what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree.""",
+The triangle is a judgement, not the direction of the number: lower is better for parameters, FLOPs, time, memory and losses, \
+higher for throughput, scores and masked accuracy. Filled: counted exactly, or p < {level:.0f} % in a t test, Holm-corrected \
+for all arms of the table in that metric. Scores and losses need {replicates} seeds; score intervals include test-set sampling \
+error, from both arms' predictions if kept. Rounds are compared with the mean of the baseline and its A/A replicate; training \
+time and memory must change by more than an A/A replicate. From {fewest} pairs, the exact sign-flip test must agree.""",
     "△ better? / ▽ worse?": """\
-One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
-no floor is known.""",
+Single seed or launch: a direction, not evidence. It exceeds the noise floor, or the margin if no floor is known.""",
     "≈ same within X": """\
-Counts that differ by less than the margin. Of what is measured: no difference was found, and two \
-one-sided t tests at {level:.0f} % each show that it is below the \
-margin: {margins}. That is an interval of {inner:.0f} %, uncorrected, within the margin: it is the one shown, marked \
-({inner:.0f} %). No score is called the same on a task that both arms solve, and no time whose noise floor exceeds the \
-margin.""",
+Counts differ by less than the margin: {margins}. Measured values: no difference was found, and two one-sided t tests (TOST) \
+at {level:.0f} % each show it to be below the margin. Their {inner:.0f} % interval, uncorrected, is the one shown, marked \
+({inner:.0f} %). Scores at ceiling, and times whose noise floor exceeds the margin, are never called the same.""",
     "~ inconclusive": """\
-Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
-show one or the other, at the scatter measured, and the minutes that they take; or what more of them does not help against: \
-a floor or items that leave more than the margin open, or a task that both arms solve.""",
+The difference may be 0 or above the margin. Stated is the total number of seeds, rounds or pretrainings that would settle it \
+at the measured variance, and their minutes; or why more would not help: the noise floor or test-set sampling error exceeds \
+the margin, or both arms are at ceiling.""",
     "=": "No change.",
     DASH: """\
-Not measured, or nothing to compare with. Behind the change of a timing: no verdict, for it was not measured \
-side by side or no noise floor is known. A noise floor above {floor:.0f} % supports no verdict either. Behind the change \
-of a score: neither arm is shown to beat the majority baseline.""",
+Not measured, or nothing to compare with. After a change in timing: no verdict, as arms were not timed side by side, or the \
+noise floor is unknown or above {floor:.0f} %. After a change in score: neither arm is shown to beat the majority baseline.""",
 }
 """Mark of a verdict -> what it says."""
-UNITS = "k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."
+UNITS = "k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOPs."
 
 
 OF_ONE = """\
-A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
-throughput over launches). Replicates are pretrainings and the fine-tunings that start from each. Means of times, rates and
-memories are geometric. {arm} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
-is what was not measured."""
+Each value is a mean over seeds ± the sample standard deviation (latency and inference throughput: over launches). Means of
+times, rates and memory are geometric. {arm} is the only arm; add another (`-m model=A,B`) for a comparison. – means not
+measured."""
 
 
 def legend(study: Study) -> Chapter:
@@ -112,8 +104,8 @@ def legend(study: Study) -> Chapter:
 
 AGAIN_HEADING = "Run it again"
 AGAIN_INTRO = """\
-The commands of the runs that count, in their order; arms of one command are timed in one session. What has finished is skipped:
-`rerun=true` runs it again, `sweep.retime=true` times it again. Relative paths begin where the command was typed."""
+Commands of the runs that count, in order; arms of one command are timed in one session. Finished runs are skipped:
+`rerun=true` repeats them, `sweep.retime=true` repeats their timing. Relative paths start where the command was typed."""
 MOST_ARMS = 6
 """Arms that are named."""
 AGAIN = ("rerun=true", "sweep.retime=true", "sweep.quiet=true", "-q", "--quiet")

@@ -1,4 +1,4 @@
-"""Generated tasks whose winner is known beforehand: what theory expects of an arm, and what was found.
+"""Generated tasks whose winner is known beforehand: what theory expects of an arm, and what was observed.
 
 A run has its expectation in its tags, as the harness computed it from the encoder's shape before training.
 """
@@ -19,17 +19,16 @@ from harness.reports.writing.formats import Chapter, enumerated, escape
 
 HEADING = "Sanity checks: expected vs. observed"
 INTRO = """\
-Theory says of some arms, by their shape alone, that they must solve a task or cannot. *solves*: the score is at or above
-the bar shown, three quarters of the way from the best score without what decides to the ceiling. *cannot*: at or below the bar
-shown, three standard errors above that score. *open*: theory says nothing at this shape and budget. Scores are means over
-replicates; each is compared with its bar."""
+For some arms, theory predicts from the shape alone that they must solve a task, or cannot. *solves*: the score is at least the
+bar, 75 % of the way from the shortcut score to the ceiling. *cannot*: at most the bar, three standard errors above the shortcut
+score. *open*: theory predicts nothing at this shape and budget. Scores are means over seeds; each is compared with its bar."""
 EXPECTED, REASON, LOW, HIGH = "expected", "expected_reason", "expected_low", "expected_high"
 CHANCE, CEILING = "expected_chance", "expected_ceiling"
 MISSED = {"solves": "score too low", "cannot": "score too high"}
 DOES = {"solves": ("solves", "solve"), "cannot": ("cannot solve", "cannot solve")}
 """Expectation -> how it is said where it is missed; where it holds, of one arm and of several."""
 MOST = 6
-"""Findings against theory that the sentence names."""
+"""Contradictions that the sentence names."""
 
 
 class Outcome(enum.Enum):
@@ -41,7 +40,7 @@ class Outcome(enum.Enum):
 
 
 def outcome(run: Run) -> Outcome | None:
-    """None where nothing was expected, or no score was found."""
+    """None where nothing was expected, or there is no score."""
     if EXPECTED not in run.tags or HEADLINE not in run.metrics:
         return None
     score, expected = run.metrics[HEADLINE], run.tags[EXPECTED]
@@ -68,14 +67,14 @@ def chapter(study: Study) -> Chapter:
                 if outcome(run) is Outcome.DISAGREE:
                     where = f"**{escape(row.label)} on {escape(section.name)}**, {escape(seeds_text([run.replicate]))}"
                     score = formats.value(run.metrics[HEADLINE], "score")
-                    against.append(f"{where}: expected {_expected(run)} ({reason}), found {score}")
-    heading = f"**{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
+                    against.append(f"{where}: expected {_expected(run)} ({reason}), observed {score}")
+    heading = f"**{len(against)} result{'s' * (len(against) > 1)} against theory: a bug until explained.**"
     warning: list[Block] = [heading, Bullets(against)] if against else []
     return Chapter([Part(HEADING, [*warning, INTRO, _table(comparison, sections), "Why:", Bullets([*reasons])])])
 
 
 def sentence(comparison: Comparison) -> list[str]:
-    """Where scores are against theory, else what is as it expects; empty where it expects nothing."""
+    """Scores that contradict theory, else what is as it expects; empty where it expects nothing."""
     tasks_of: dict[tuple[str, str], list[str]] = {}
     against = []
     for section in comparison.selected_tasks:
@@ -89,7 +88,7 @@ def sentence(comparison: Comparison) -> list[str]:
                 else:
                     tasks_of.setdefault((expected, escape(row.label)), []).append(escape(section.name))
     if against:
-        return [f"**Against theory, a bug until explained**: {some_of(against, MOST, '; ')}."]
+        return [f"**Contradicts theory, a bug until explained**: {some_of(against, MOST, '; ')}."]
     arms_of = grouped(((expected, enumerated(tasks)), arm) for (expected, arm), tasks in tasks_of.items())
     texts = (f"{enumerated(arms)} {DOES[expected][len(arms) > 1]} {tasks}" for (expected, tasks), arms in arms_of.items())
     return [f"**As theory expects**: {'; '.join(texts)}."] if arms_of else []
@@ -111,7 +110,7 @@ def _table(comparison: Comparison, sections: list[Section]) -> Table:
         first = next(run for run in section.runs if outcome(run))
         cells = [_found(row) if (row := section.row_of(label)) else Cell(DASH) for label in labels]
         lines.append([escape(section.name), _score(first, CHANCE), _score(first, CEILING), *cells])
-    return formats.table(["task", "chance", "ceiling", *(escape(label) for label in labels)], lines)
+    return formats.table(["task", "shortcut", "ceiling", *(escape(label) for label in labels)], lines)
 
 
 def _found(row: Row) -> Cell:

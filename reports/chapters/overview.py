@@ -41,7 +41,7 @@ CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 """Clock in a title -> its text in a header; the wall clock of all launches has none."""
 WARNED, BELOW = "†", "‡"
 NOTES = {
-    WARNED: "† A training has a warning, which the report names.",
+    WARNED: "† Training warning, quoted in the report.",
     tables.SELECTED: tables.SELECTED_NOTE,
     BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }

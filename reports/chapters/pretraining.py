@@ -18,10 +18,10 @@ from harness.reports.writing.shown import SHOWN
 OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
 """Key of a budget -> its unit."""
-MASKED = "15 % of which are replaced by [MASK], the same ones for every run"
+MASKED = "with the same 15 % replaced by [MASK] in every run"
 """What `harness/training/held_out.py` shows."""
 OVERLAP_LENGTH = 13
-"""Tokens of a run that counts as shared."""
+"""Tokens of an n-gram."""
 
 
 def chapter(study: Study) -> Chapter:
@@ -43,19 +43,19 @@ def notes(comparison: Comparison, section: Section) -> list[str]:
     sentences = [*_on_plateau(section), *_outside(section)]
     if stem(section.baseline) != stem(comparison.baseline):
         baseline, here = escape(comparison.baseline), escape(section.baseline)
-        sentences.append(f"The baseline {baseline} was not pretrained: changes here are against {here}, the same encoder.")
+        sentences.append(f"The baseline {baseline} was not pretrained: changes are relative to {here}, the same encoder.")
     sentences += [*_text(section), *_heads(section), *_parts(section)]
     objectives = dict.fromkeys(objective(run) for run in section.runs)
     if len(objectives) > 1:
         sentences.append(
-            f"Training losses of different objectives ({listed(objectives)}) are not compared; held-out masked loss "
-            "is between arms with their own heads, and between arms with probes."
+            f"Training losses of different objectives ({listed(objectives)}) are not comparable. Held-out masked loss is "
+            "compared among arms with their own heads, and among arms with probes."
         )
     return sentences + _elsewhere(section)
 
 
 def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
-    """Sentences on what a task has to do with a pretraining: a plateau, text in common, and what this report does not show."""
+    """Sentences on the pretrainings of a task: a plateau, overlap, and what this report does not show."""
     parts = comparison.pretrainings
     is_stuck = {run.tags.get(tags.FINGERPRINT): plateau.is_on(run.metrics) for part in parts for run in part.runs}
     older = {run.tags.get(tags.FINGERPRINT) for part in parts for run in part.superseded} - is_stuck.keys()
@@ -64,12 +64,11 @@ def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
         rows = [row.label for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs)]
         return [f"{what}: {listed(rows)}."] if rows else []
 
-    lost = "Started from a pretraining that"
     return [
-        *started(f"**{lost} is still on the unigram plateau**", lambda origin: is_stuck.get(origin, False)),
+        *started("**Pretraining still on the unigram plateau**", lambda origin: is_stuck.get(origin, False)),
         *_overlap(section),
-        *started(f"{lost} a later one superseded above", lambda origin: origin in older),
-        *started(f"{lost} the store does not hold", lambda origin: origin not in older and origin not in is_stuck),
+        *started("Pretraining superseded by a later run above", lambda origin: origin in older),
+        *started("Pretraining run not found in this store", lambda origin: origin not in older and origin not in is_stuck),
     ]
 
 
@@ -90,13 +89,13 @@ def _on_plateau(section: Section) -> list[str]:
     if not rows:
         return []
     return [
-        f"**Still on the unigram plateau** of {entropies[0]:.2f} nats: {', '.join(rows)}. Comparisons after this pretraining "
-        "measure who left the plateau, not which model is better."
+        f"**Still on the unigram plateau** of {entropies[0]:.2f} nats: {', '.join(rows)}. Undertrained: differences mostly "
+        "show which model left the plateau."
     ]
 
 
 def _outside(section: Section) -> list[str]:
-    """What was said of runs that left the plateau: that their loss rose, or not as their reference did."""
+    """Warnings of runs that left the plateau: a loss that rose, or that differs from the reference."""
     return [
         f"**{escape(f'{row.label}, seed {run.replicate.pretrain_seed}')}**: {escape(run.tags[tags.WARNING])}."
         for row in section.rows
@@ -113,7 +112,7 @@ def _text(section: Section) -> list[str]:
         return "; ".join(f"{text} ({listed(labels)})" if len(texts) > 1 else text for text, labels in texts.items())
 
     held_out = dict.fromkeys(text for run in section.runs if (text := _held_out(run)))
-    masked = [f"Masked loss and accuracy are of {' or '.join(held_out)}, {MASKED}."] if held_out else []
+    masked = [f"Masked loss and accuracy: {' or '.join(held_out)}, {MASKED}."] if held_out else []
     return [f"Budget: {each(budget)}. Corpus: {each(corpus)}.", *masked]
 
 
@@ -139,7 +138,7 @@ def _held_out(run: Run) -> str | None:
     if not (sequences.isdecimal() and length.isdecimal()):
         return None
     total = int(sequences) * int(length)
-    return f"at most {int(sequences):,} held-out sequences of {int(length):,} tokens ({total:,} tokens)"
+    return f"up to {int(sequences):,} held-out sequences of {int(length):,} tokens ({total:,} tokens)"
 
 
 def _heads(section: Section) -> list[str]:
@@ -155,17 +154,17 @@ def _heads(section: Section) -> list[str]:
 
 
 def _parts(section: Section) -> list[str]:
-    """What to hold the accuracies of segment pairs and of a detector against."""
+    """What to compare the accuracies of segment pairs and of a detector with."""
     pair, detection, replaced = (any(row.values(name) for row in section.rows) for name in SHOWN.parts)
     notes = []
     if pair:
-        notes.append("Segment pairs: guessing reaches 0.5. Held-out pairs, masked as in training.")
+        notes.append("Segment pairs: held out, masked as in training; chance is 0.5.")
     if detection:
-        what = ": what counts is the share of replaced tokens that it finds" if replaced else ""
-        notes.append(f"Detector of replaced tokens: one that never says replaced has a high accuracy, too{what}.")
+        what = ": judge it by the recall of replaced tokens" if replaced else ""
+        notes.append(f"Replaced-token detection: always answering 'original' scores high, too{what}.")
     if any(row.values(name) for row in section.rows for name in SHOWN.own):
         notes.append(
-            "Losses on other tokens than masked ones compare arms of one objective and its settings; perplexity is e to them."
+            "Losses on unmasked tokens compare only arms with the same objective and settings; perplexity is exp(loss)."
         )
     return notes
 
@@ -185,14 +184,13 @@ def _overlap(section: Section) -> list[str]:
             ends = (formats.plain(100 * share, 2 if 0 < share < 0.01 else 1) for share in (min(shares), max(shares)))
             texts.append((" to ".join(dict.fromkeys(ends)), row.label))
     labels_of = grouped(texts)
-    text = f"% of the evaluation items share a run of {OVERLAP_LENGTH} tokens with the pretraining corpus"
-    if len(labels_of) == 1:
-        return [f"{texts[0][0]} {text}."]
-    return [f"{shares} {text} of {listed(labels)}." for shares, labels in labels_of.items()]
+    each = (f"{shares} %{f' ({listed(labels)})' if len(labels_of) > 1 else ''}" for shares, labels in labels_of.items())
+    text = f"Evaluation items with a {OVERLAP_LENGTH}-gram overlap with the pretraining corpus"
+    return [f"{text}: {'; '.join(each)}."] if texts else []
 
 
 def tasks(study: Study) -> Chapter:
-    """Empty where the study has pretrainings alone."""
+    """Empty where the study has only pretrainings."""
     comparison, sections = study.comparison, []
     for section in comparison.tasks:
         first, last = notes_of_task(comparison, section), [*timing.notes(section), *section_text.notes_of_scores(section)]

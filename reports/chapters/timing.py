@@ -17,14 +17,14 @@ from harness.reports.writing.formats import Chapter, bullets, escape, listed
 
 HEADING = "Timings: sessions and noise floor"
 INTRO = """\
-Latency, throughput and training steps are compared by launch: in every round of a session each arm ran once in a process of
-its own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before),
-against the mean of both timings of the baseline. Device time (the CPU time of the thread, or GPU time) is divided by that of
-the reference, so that what a neighbour slows down cancels; the wall clock where that lowers the scatter of the A/A replicates
-(column *reference*). The *A/A replicate* is a second timing of one arm; the *floor* is the larger end of the interval of its
-change: one above {highest:.0f} % supports no verdict. A session ends once every comparison is decided, at one of few numbers of
-rounds that were fixed before; p and intervals are corrected for these looks. Whole trainings are not interleaved: what the
-clock of each says is shown, and compared with no other one's."""
+Latency, throughput and training steps are compared by launch: in each round of a session, every arm runs once in its own
+process, in random order, with a reference workload between its calls. A change is the mean over rounds of log(after / before),
+relative to the mean of both timings of the baseline. Device time (CPU time of the thread, or GPU time) is divided by that of
+the reference, which cancels slowdowns by other processes; wall-clock only if that reduces the A/A variance (column
+*reference*). The *A/A replicate* is a second timing of one arm. *Noise floor*: the upper confidence bound of the A/A
+difference; above {highest:.0f} % it supports no verdict. A session ends once every comparison is decided, at one of a few
+predefined numbers of rounds; p and intervals are corrected for sequential testing. Training runs are not interleaved: their
+wall-clock is shown, not compared."""
 SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... sweep.retime=true`"
 WALL = "latency, wall clock"
 
@@ -36,8 +36,8 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     columns = {text: None for name in sessions.names for text in _compared(sessions, name)}
     heads = ["session", "rounds", "A/A replicate"]
-    heads += [text for name in columns for text in (f"{name}, A/A change", f"{name} floor")]
-    heads += ["reference", "launches beside other work", "reference, slowest over fastest"]
+    heads += [text for name in columns for text in (f"{name}, A/A change", f"{name}, noise floor")]
+    heads += ["reference", "launches on a busy machine", "reference, slowest / fastest"]
     lines = [line for name in sessions.names for line in _lines(sessions, name, columns)]
     sentences = bullets(text for name in sessions.names for text in _sentences(sessions, name))
     intro = INTRO.format(highest=by_launch.percent(HIGHEST_FLOOR))
@@ -53,7 +53,7 @@ def _compared(sessions: Sessions, name: str) -> dict[str, str]:
 
 
 def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[list[Cell | str | int]]:
-    """Change of each A/A replicate with its interval, its floor, what is divided by the reference, and other work."""
+    """Change of each A/A replicate with its interval, its floor, what is divided by the reference, and busy launches."""
     here, compared = sessions.of(name), _compared(sessions, name)
     rounds = {step for run in here for values in run.launches.values() for step in values}
     drift = launches.drift_percent(run.launches for run in here)
@@ -85,7 +85,7 @@ def _places(sessions: Sessions, runs: list[Run]) -> set[SectionKey]:
 
 
 def _sentences(sessions: Sessions, name: str) -> Iterator[str]:
-    """On launches that tasks share, on those that other work disturbed, and on a session without a floor."""
+    """On launches that tasks share, launches on a busy machine, and a session without a noise floor."""
     together, disturbed = [], []
     for shared in sessions.launched(name):
         arm = escape(_name(sessions, shared) + " (A/A replicate)" * shared[0].is_aa_replicate)
@@ -94,16 +94,16 @@ def _sentences(sessions: Sessions, name: str) -> Iterator[str]:
             disturbed.append(f"{arm} in round {', '.join(map(str, rounds))}")
     if together:
         each = "; ".join(together)
-        yield f"Launched once for several tasks, session {escape(name)}: {each}. Their latency is one measurement."
+        yield f"One launch for several tasks, session {escape(name)}: {each}. These tasks share one latency measurement."
     if disturbed:
-        where = f"(over {launches.FOREIGN_LIMIT} CPUs), session {escape(name)}"
-        yield f"Measured beside other work {where}: {'; '.join(disturbed)}."
+        where = f"(>{launches.FOREIGN_LIMIT} CPUs used by others), session {escape(name)}"
+        yield f"Timed on a busy machine {where}: {'; '.join(disturbed)}."
     pairs = sessions.pairs(name)
     compared = _compared(sessions, name).items()
     missing = [text for text, launch in compared if all(pair.floor(launch) is None for pair in pairs)]
     if missing:
         why = "its A/A replicate shares fewer than two rounds" if pairs else "it has no A/A replicate"
-        yield f"No noise floor of {' and '.join(missing)} is known for session {escape(name)}: {why}."
+        yield f"Session {escape(name)} has no noise floor for {' and '.join(missing)}: {why}."
 
 
 def notes(section: Section) -> list[str]:
@@ -126,12 +126,12 @@ def notes(section: Section) -> list[str]:
     sentences = []
     if apart:
         sentences.append(
-            f"Not timed side by side with {escape(section.baseline)}: {listed(apart)}. Their changes of latency "
+            f"Not timed side by side with {escape(section.baseline)}: {listed(apart)}. Their changes in latency "
             f"and inference throughput have no verdict; {SIDE_BY_SIDE}."
         )
     sentences += [
-        f"Session {escape(session)} has no noise floor (it needs an A/A replicate of two rounds or more): changes of "
-        f"{listed(labels)} are shown with their interval and without a verdict."
+        f"Session {escape(session)} has no noise floor (that needs an A/A replicate of two rounds or more): changes of "
+        f"{listed(labels)} have an interval but no verdict."
         for session, labels in grouped(floorless).items()
     ]
     sentences += [

@@ -323,7 +323,7 @@ def _solved(comparison: Comparison) -> Iterator[str]:
         if (pairing := section.against(row)) and pairing.tells(HEADLINE) is Tells.NO_EQUALITY
     ]
     if solved:
-        yield f"**Solved by the baseline, too**: {_some(solved)}. Equal scores there say that the task is too easy."
+        yield f"**At ceiling**, as is the baseline: {_some(solved)}. The task is too easy to rank them."
 
 
 def is_warned(run: Run) -> bool:
@@ -408,8 +408,8 @@ def _clocks(comparison: Comparison) -> Iterator[str]:
         if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
             by_wall, by_device = (tables.size_text(change, "ms") for change in (wall, device))
             yield (
-                f"**The two clocks disagree on {escape(label)}**: its latency is {by_wall} by the wall clock and {by_device} "
-                "by that of the device. What waits (for memory, files, another device or a lock) is in the first alone."
+                f"**Wall-clock and device time disagree for {escape(label)}**: latency {by_wall} and {by_device}. Only "
+                "wall-clock includes waiting (for memory, files, another device or a lock)."
             )
 
 

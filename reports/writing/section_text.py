@@ -102,9 +102,8 @@ def _trained_otherwise(section: Section, before: Row) -> list[str]:
             if not says_setting(row.label, key)
         ]
         differing += [(", ".join(texts), row.label)] if texts else []
-    arms_with = "; ".join(f"{listed(labels)} ({text})" for text, labels in grouped(differing).items())
-    text = f"Trained otherwise than the baseline {escape(section.baseline)}, beside what their names say: {arms_with}."
-    return [text] if differing else []
+    each = "; ".join(f"{text} ({listed(labels)})" for text, labels in grouped(differing).items())
+    return [f"Also differs from {escape(section.baseline)} in {each}."] if differing else []
 
 
 def _of_training(run: Run) -> arms.Facts:

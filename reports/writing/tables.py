@@ -76,23 +76,23 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
 def lacking(change: Change, evidence: Evidence, unit: str) -> str:
     """Why a change is inconclusive: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
     replicates = change.pairs_are
-    more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if as measured`
+    more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 would settle this effect size`
     if change.needed:
         number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
         more = f"needs {number} {replicates}"
         if change.minutes is not None and change.needed <= MOST_PAIRS:
             more += f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more"
     if change.needed_as_measured and not (change.needed and change.needed <= change.needed_as_measured):
-        as_measured = f"; {change.needed_as_measured:,} {'' if more else f'{replicates} '}would do if it is as measured"
+        as_measured = f"; {change.needed_as_measured:,} {'' if more else f'{replicates} '}would settle this effect size"
     if not evidence.has_enough:
         return (more or f"needs {evidence.fewest} {replicates} or more") + as_measured
     if evidence.tells is Tells.NO_EQUALITY:
-        return f"both solve the task{as_measured}"
+        return f"both at ceiling{as_measured}"
     if evidence.is_below_floor:
         floor = amount(evidence, evidence.floor or 0.0, unit)
         return (f"noise floor {floor}" if evidence.ratio else f"one item is {floor}") + as_measured
     if change.is_below_items:
-        return f"the items leave ± {amount(evidence, evidence.items_reach(change.factor), unit)}{as_measured}"
+        return f"sampling error ± {amount(evidence, evidence.items_reach(change.factor), unit)}{as_measured}"
     return (more + as_measured).removeprefix("; ")
 
 
@@ -344,6 +344,24 @@ def summary(comparison: Comparison) -> list[Line]:
             line |= {"metric": name, "unit": metric.unit, "direction": metric.direction.value}
             lines.append(line | spread_and_change(spread, section.change(row, name)))
     return lines
+
+
+OF_RUN = ("task", "conditions", "arm", "seed", "pretrain_seed", "run", "metric", "unit", "value")
+"""Columns of `runs.csv`."""
+
+
+def runs_of(comparison: Comparison) -> list[Line]:
+    """The results of all runs, in base units: one row per run and metric."""
+    return [
+        {"task": section.task, "conditions": section.conditions, "arm": row.label, "run": run.run_id}
+        | {"seed": run.replicate.seed, "pretrain_seed": run.replicate.pretrain_seed}
+        | {"metric": name, "unit": metrics.get(name).unit, "value": run.metrics[name]}
+        for section in comparison.sections
+        for row in section.rows
+        for run in row.runs
+        for name in results_of(section.runs)
+        if name in run.metrics
+    ]
 
 
 def arm_columns(row: Row) -> Line:

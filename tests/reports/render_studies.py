@@ -66,7 +66,7 @@ def of(study: str) -> dict[str, str]:
     script of all pages, and what follows the ninth digit of a number, which differs between processors.
     """
     _run("reports", "--study", study, "--baseline", STUDIES[study], "--out", "rendered", "--format", FORMATS)
-    files = {path.name: path.read_text("utf-8") for path in Path("rendered").iterdir() if path.suffix not in LEFT_OUT}
+    files = {path.name: path.read_text("utf-8") for path in Path("rendered").glob("*.*") if path.suffix not in LEFT_OUT}
     page = Path("rendered", "report.html").read_text("utf-8")
     files["report.html"] = re.sub(r"<(svg|style|script)\b.*?</\1>", r"<\1>", page, flags=re.DOTALL)
     files["pictures.txt"] = "".join(f"{path.name}\n" for path in sorted(Path("rendered").glob("*.svg")))

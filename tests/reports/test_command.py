@@ -38,7 +38,7 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
     assert "Score: small" in table
     report = Path("multirun/reports/before_after/report.md")
     drawn = {f"{name}.svg" for name in ("changes", "loss", "parameters", "score_latency", "score_parameters")}
-    others = {"report.md", "report.json", "report.html", "summary.csv"}
+    others = {"report.md", "report.json", "report.html", "summary.csv", "runs.csv", "arms.csv"}
     assert {path.name for path in report.parent.iterdir()} == drawn | others
     assert all(f"]({name})" in report.read_text() for name in drawn)
 

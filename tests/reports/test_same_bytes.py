@@ -23,8 +23,10 @@ def test_every_format_is_the_same_again(tracking, typical, run_python):
             "-c", PROGRAM.format(",".join([*FORMATS, *extensions.names(GROUP)]), study), cwd=Path.cwd(), env=environment
         )
         assert (done.returncode, done.stderr) == (0, "")
-    names = {path.name for path in Path("first").iterdir()}
+    names, again = (
+        {str(path.relative_to(of)) for path in Path(of).rglob("*.*") if path.is_file()} for of in ("first", "again")
+    )
     assert {"report.md", "report.html", "report.tex", "summary.csv", "summary.parquet", "loss.svg", "loss.png"} <= names
-    assert names == {path.name for path in Path("again").iterdir()}
+    assert names == again
     for name in names:
         assert Path("first", name).read_bytes() == Path("again", name).read_bytes()

@@ -268,7 +268,7 @@ def test_arms_that_both_solve_a_task_say_nothing_of_each_other():
         return scores.compare(reading(), runs)
 
     assert solved(1.0, 0.995).points == ()
-    assert "unlike task sst2 (both arms solve the task, which cannot tell them apart)" in solved(1.0, 0.995).missing
+    assert "unlike task sst2 (both arms are at ceiling)" in solved(1.0, 0.995).missing
     assert len(solved(1.0, 0.98).points) == 1
 
 

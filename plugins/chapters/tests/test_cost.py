@@ -131,7 +131,7 @@ def test_table_says_who_did_not_reach_it_and_what_is_not_available(chapter):
     assert "### pretraining: to a held-out masked loss of 6.000 nats" in text
     assert "| base+mlm | 1 of 1 | 20 | 4.00 M | not available | not available | not available |" in text
     assert "| gpt+clm | 0 of 1<br>not reached (best 6.710 nats) | – | – | – | – | – |" in text
-    assert "no curve pretrain/duration_s, pretrain/flops, pretrain/energy_j at" in text
+    assert "no pretrain/duration_s, pretrain/flops, pretrain/energy_j logged at" in text
 
 
 def test_a_probe_is_not_held_against_the_target_of_a_trained_head(pretrained, ended, study_of):
@@ -141,7 +141,7 @@ def test_a_probe_is_not_held_against_the_target_of_a_trained_head(pretrained, en
     text = "\n".join(cost.chapter(study).paragraphs)
     assert "| roberta+mlm | 0 of 1<br>not reached" in text
     assert "| gpt+clm |" not in text
-    assert "Left out: gpt+clm. Another kind of head predicts the masked tokens there" in text
+    assert "Left out: gpt+clm. Their masked tokens are predicted by another kind of head" in text
 
 
 def test_probes_are_held_against_the_target_of_a_probe(pretrained, ended, study_of):
@@ -181,7 +181,7 @@ def test_fine_tuning_is_shown_in_all_that_was_logged_at_its_evaluations(make_run
     text = "\n".join(cost.chapter(study_of(compare("s", runs), curves)).paragraphs)
     assert "| base | 1 of 1 | 200 | 2.00 M | 20.0 s | 200.0 GFLOP | not available |" in text
     assert "| small | 1 of 1 | 200<br>× 1.00 | 1.00 M<br>× 0.50 | 10.0 s | 100.0 GFLOP<br>× 0.50 |" in text
-    assert "no curve finetune/energy_j at" in text
+    assert "no finetune/energy_j logged at" in text
 
 
 def test_targets_that_were_asked_for_are_no_detail(make_run, study_of):
@@ -201,11 +201,11 @@ def test_one_score_at_the_end_is_no_curve(make_run, study_of):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("pretrain/masked_loss", "expected METRIC=NUMBER such as pretrain/masked_loss=6.5"),
+        ("pretrain/masked_loss", "expected METRIC=NUMBER, such as pretrain/masked_loss=6.5"),
         ("pretrain/mask_loss=6", "did you mean 'pretrain/masked_loss'"),
         ("pretrain/loss=6", "unknown metric 'pretrain/loss'"),
-        ("tune/score=much", "'much' is no number"),
-        ("tune/score=nan", "'nan' is no number"),
+        ("tune/score=much", "'much' is not a number"),
+        ("tune/score=nan", "'nan' is not a number"),
         ("tune/score=80", "tune/score is at most 1"),
     ],
 )

@@ -67,7 +67,7 @@ def test_items_are_counted_and_shown_with_their_text(run, output):
     assert "| other | 1 | 4 | 2 | 0 | 0 |" in text
     assert "- 2 (negative): &lt;script&gt; bad" in text
     assert "- 3 (positive): good long film" in text
-    assert "Right by other, wrong by base" not in text
+    assert "other right, base wrong" not in text
 
 
 def test_replicates_are_averaged_and_a_minority_is_no_example(run, output):
@@ -75,7 +75,7 @@ def test_replicates_are_averaged_and_a_minority_is_no_example(run, output):
     runs += [run("other", [1, 0, 1, 1, 0, 0], 0), run("other", LABELS, 1), run("other", [0, 0, 0, 1, 0, 1], 2)]
     text = chapter(runs, output)
     assert "| other | 3 | 5.0 | 1.0 | 0.0 | 0.0 |" in text
-    assert "Right by base" not in text
+    assert "base right, other wrong" not in text
 
 
 def test_folder_that_another_attempt_wrote_is_not_read(run, output):
@@ -87,7 +87,7 @@ def test_folder_that_another_attempt_wrote_is_not_read(run, output):
 
 def test_arm_without_predictions_is_named(run, output):
     text = chapter([run("base", LABELS), run("other", LABELS), run("lost", None)], output)
-    assert "No predictions are known of lost:" in text
+    assert "No predictions found for lost;" in text
 
 
 def test_without_the_prepared_data_there_are_counts_alone(run, output):
@@ -106,8 +106,8 @@ def test_a_corrupt_file_of_a_run_is_named_and_the_others_are_counted(run, output
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2] if content is None else content)
     text = chapter(runs, output)
-    assert f"Corrupt files of runs, which are left out: s/{path.parent.name}/{file}." in text
-    assert "No predictions are known of other:" in text
+    assert f"Corrupt run files, left out: s/{path.parent.name}/{file}." in text
+    assert "No predictions found for other;" in text
     assert "| third | 1 | 4 | 2 | 0 | 0 |" in text
 
 

@@ -64,11 +64,11 @@ def chapter(runs: list, output: Path) -> str:
 
 def test_regression_counts_items_and_shows_those_that_differ_most(run, tmp_path):
     text = chapter([run("base", regression([1.0, 3.0, 4.0])), run("other", regression([1.0, 1.0, 4.5]))], tmp_path)
-    assert "| arm | replicates | base: distance from the label | the arm | errs less on | as much on | more on |" in text
+    assert "| arm | seeds | base: distance from the label | the arm | smaller error on | equal on | larger on |" in text
     assert "| other | 1 | 0.333 | 0.833 | 1 | 1 | 1 |" in text
     assert "- 8 (baseline 0.00, arm 2.00): bad &lt;script&gt;" in text
     assert "- 9 (baseline 1.00, arm 0.50): long film" in text
-    assert text.index("Where other errs more than base") < text.index("Where base errs more than other")
+    assert text.index("other has a larger error than base") < text.index("base has a larger error than other")
 
 
 def test_replicates_are_averaged(run, tmp_path):

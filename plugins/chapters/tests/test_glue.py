@@ -96,7 +96,7 @@ def test_average_is_compared_in_pairs_of_seeds(tracking):
     _, summary = reported()
     # by seed: (0.41 + 0.83 + 0.77 - 1.85) / 3 = 0.05333 and (0.43 + 0.85 + 0.78 - 1.93) / 3 = 0.04333
     page = " ".join(re.sub("<[^>]*>", " ", Path("here/report.html").read_text()).split())
-    told = "~ inconclusive: needs 9 seeds; 3 would do if it is as measured, p 0.066, 2 seeds"
+    told = "~ inconclusive: needs 9 seeds; 3 would settle this effect size, p 0.066, 2 seeds"
     assert f"+4.8 [−1.5, +11.2] points {told}" in page
     rows = summary[summary["metric"] == "glue/average"].set_index("arm")
     assert rows["task"].tolist() == ["glue", "glue"]
@@ -154,7 +154,7 @@ def test_wnli_is_left_out_and_said_unless_it_is_counted(tracking):
 def test_tasks_that_leave_nothing_to_average_have_no_average(study):
     one = glue_of(study({"base": {"cola": (0.2,), "wnli": (0.5,)}}))
     assert line(md(glue.table(one)), "arm")[-1].startswith("wnli")
-    assert "**Average**: none, for there is one task to average." in md(glue.rule(one))
+    assert "**Average**: none, as there is only one task." in md(glue.rule(one))
     assert "first table" not in md(glue.rule(one))
     assert not any(glue.summary_line(one, label) for label in one.labels)
 

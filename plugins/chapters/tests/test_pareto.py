@@ -1,4 +1,4 @@
-"""Pareto fronts: which arms are on them, and how often their probability misleads."""
+"""Pareto fronts: which arms are optimal, and how often their probability misleads."""
 
 import numpy as np
 import pytest
@@ -26,12 +26,18 @@ def front(make_run):
 
 def test_front_has_what_no_other_arm_beats_in_both(front):
     found = front({"a": ([0.9], 10.0), "b": ([0.8], 5.0), "c": ([0.7], 6.0), "d": ([0.6], 4.0), "e": ([0.5], 20.0)})
-    assert {name: place.behind for name, place in found.places.items()} == {"a": None, "b": None, "c": "b", "d": None, "e": "a"}
+    assert {name: place.dominated_by for name, place in found.places.items()} == {
+        "a": None,
+        "b": None,
+        "c": "b",
+        "d": None,
+        "e": "a",
+    }
 
 
 def test_equal_cost_or_equal_score_is_beaten_by_the_better_of_both(front):
     found = front({"a": ([0.9], 5.0), "b": ([0.8], 5.0), "c": ([0.9], 6.0), "twin": ([0.9], 5.0)})
-    assert {name: place.behind for name, place in found.places.items()} == {"a": None, "b": "a", "c": "a", "twin": None}
+    assert {name: place.dominated_by for name, place in found.places.items()} == {"a": None, "b": "a", "c": "a", "twin": None}
 
 
 def test_clear_differences_are_sure_and_one_replicate_is_not(front):
@@ -94,7 +100,7 @@ def test_fronts_of_draws_are_those_of_the_definition():
 @pytest.mark.long
 @pytest.mark.parametrize(("n", "share"), [(2, 0.19), (3, 0.15), (5, 0.07), (10, 0.06)])
 def test_probabilities_of_equal_arms_mislead_as_often_as_the_report_says(n, share):
-    """Two equal arms; the dearer one is on the front where its score is higher. Numbers of the chapter."""
+    """Two equal arms; the costlier one is Pareto-optimal where its score is higher. Numbers of the chapter."""
     rng, studies = np.random.default_rng(n), 1500
     costs = np.array([[1.0], [2.0]]) * np.ones(1 + trade_offs.DRAWS)
     wrong = 0

@@ -98,7 +98,7 @@ def in_words(*factors: float, direction: Direction = LOWER) -> str:
     [
         ((0.9, 0.9, 0.5), "from the shortest length on (128)"),
         ((1.1, 1.1, 1.1, 1.1, 1.1, 1.01), "never up to 4,096"),
-        ((1, 1, 1), "equal at every length"),
+        ((1, 1, 1), "equal at all lengths"),
         ((2, 0.5), "from 181 on"),
         ((0.5, 2), "up to 181"),
         ((2, 0.5, 2), "from 181 to 362"),
@@ -258,7 +258,7 @@ def test_study_of_lengths_alone_has_a_whole_report(tracking):
     row = next(line for line in text.splitlines() if line.startswith("| base | 1.50 ["))
     assert "last doubling 1.50, off by 0 % | 1.00 [1.00, 1.00]" in row
     crossovers = next(line for line in text.splitlines() if line.startswith("| cheap | from 1,0"))
-    assert crossovers.endswith("| from 1,000 on | equal at every length |")
+    assert crossovers.endswith("| from 1,000 on | equal at all lengths |")
     table = pd.read_csv(io.StringIO(Path("here", "scaling.csv").read_text())).set_index(["arm", "metric", "length"])
     assert table.loc[("cheap", LATENCY, 512), ["n", "max"]].tolist() == pytest.approx([3, 512 * 1.01])
     assert not [name for name in pd.read_csv("here/summary.csv")["metric"] if name.startswith("scaling/")]

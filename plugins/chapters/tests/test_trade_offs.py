@@ -26,16 +26,16 @@ def chapter(make_run, study_of, typical):
 def test_arms_are_placed_against_every_cost_that_was_measured(chapter):
     text = chapter({"base": (("a", "b"), 1, [0.8, 0.81]), "small": (("a", "b"), 2, [0.9, 0.91])})
     assert "| arm | score | parameters | forward FLOPs | latency, wall clock | inference peak memory |" in text
-    assert line(text, "base") == ["base", "0.805", *["behind small<br>< 1 %"] * 4]
-    assert line(text, "small") == ["small", "0.905", *["**front**<br>> 99 %"] * 4]
-    assert "2 replicates are few" in text
+    assert line(text, "base") == ["base", "0.805", *["dominated by small<br>< 1 %"] * 4]
+    assert line(text, "small") == ["small", "0.905", *["**Pareto-optimal**<br>> 99 %"] * 4]
+    assert "Bootstrap over only 2 seeds" in text
 
 
 def test_enough_replicates_need_no_warning_and_one_has_no_probability(chapter):
     many = [0.8, 0.82, 0.81, 0.79, 0.8]
     assert "are few" not in chapter({"base": (("a",), 1, many), "small": (("a",), 2, many)})
     text = chapter({"base": (("a",), 1, [0.8]), "small": (("a",), 2, [0.7])})
-    assert line(text, "base")[2] == "**front**"
+    assert line(text, "base")[2] == "**Pareto-optimal**"
     assert trade_offs.ALONE in text
 
 
@@ -47,13 +47,13 @@ def test_arms_that_ran_other_tasks_are_compared_on_what_they_share(chapter):
     })  # fmt: skip
     assert "### Score against cost: a" in text
     assert "### Score against cost: b" in text
-    assert "Not among them, for want of a score on these tasks: late." in text
+    assert "Left out, without a score on these tasks: late." in text
 
 
 def test_the_scores_shown_are_those_that_decide_where_an_arm_has_more_replicates(chapter):
     """A luckier seed that one arm has alone puts it behind none, so that its score must not show it either."""
     text = chapter({"base": (("a",), 1, [0.5, 0.52, 0.9]), "small": (("a",), 2, [0.55, 0.57])})
-    assert line(text, "base") == ["base", "0.510", *["behind small<br>< 1 %"] * 4]
+    assert line(text, "base") == ["base", "0.510", *["dominated by small<br>< 1 %"] * 4]
     assert line(text, "small")[1] == "0.560"
     assert trade_offs.COMMON in text
     assert trade_offs.COMMON not in chapter({"base": (("a",), 1, [0.5, 0.52]), "small": (("a",), 2, [0.55, 0.57])})
@@ -72,6 +72,6 @@ def test_an_arm_that_was_not_pretrained_takes_no_probability_from_the_others(mak
     runs += [make_run("small", seed, typical(2, 0.7 + seed / 100), pretrain_seed=str(seed)) for seed in range(5)]
     runs += [make_run("random", seed, typical(1, 0.5 + seed / 100)) for seed in range(5)]
     text = "\n".join(trade_offs.chapter(study_of(compare("s", runs))).paragraphs)
-    assert line(text, "base")[2] == line(text, "small")[2] == "**front**<br>> 99 %"
-    assert line(text, "random")[2] == "behind base<br>< 1 %"
+    assert line(text, "base")[2] == line(text, "small")[2] == "**Pareto-optimal**<br>> 99 %"
+    assert line(text, "random")[2] == "dominated by base<br>< 1 %"
     assert trade_offs.ALONE not in text

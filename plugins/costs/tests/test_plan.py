@@ -144,9 +144,9 @@ def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, out
     assert shown.returncode == 0, shown.stderr
     assert "3 replicates  5 replicates  known from" in shown.stdout
     assert "no earlier replicate: the items alone, at a score of 0.8" in shown.stdout
-    assert "no study" not in shown.stdout
+    assert "verdicts need" not in shown.stdout
     two = run_harness("plan", *plain, "seed=0,1")
-    assert "no study: 2 replicates, three are needed for a verdict" in two.stdout
+    assert "only 2 seeds; verdicts need 3" in two.stdout
     assert run_harness(*plain, "seed=0,1,2", "tracking=none").returncode == 0
     known = run_harness("plan", *plain, "seed=3,4,5,6")
     assert "4 replicates" in known.stdout

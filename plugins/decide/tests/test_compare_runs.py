@@ -104,7 +104,7 @@ def test_unclear_and_unknown_runs_are_one_line_with_choices(ids, tracking, capsy
 def test_beginning_of_several_lists_them(ids, tracking, capsys):
     tracking.log("base", 1, fingerprint="ef56" * 8)
     line = refused(capsys, "base-tiny", ids[1])
-    assert "could be any of 2 runs" in line
+    assert "is ambiguous (2 runs)" in line
     assert "base-tiny-sst2-1-ef56ef56" in line
 
 

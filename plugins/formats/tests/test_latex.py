@@ -13,6 +13,7 @@ from harness.comparison.compare import compare
 from harness.document import Cell, Document, Section
 from harness.plugins.chapters import tuning
 from harness.plugins.formats import latex
+from harness.reports.reading.study import Options, Study
 from harness.reports.render import render
 from harness.reports.writing import formats
 from harness.reports.writing.tables import MARKS, SELECTED
@@ -116,13 +117,52 @@ def test_every_mark_of_the_report_is_known():
     assert not [mark for mark in shown if "[U+" in latex.escape(mark)]
 
 
-def test_document_compiles_and_nothing_leaves_the_page(document, tmp_path: Path):
+def compiled(folder: Path, name: str) -> str:
+    """The log of LaTeX, which ends well."""
     program = shutil.which("pdflatex") or tools.missing("latex")
-    (tmp_path / "report.tex").write_text(document)
-    command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
+    command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", name]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     assert done.returncode == 0, done.stdout[-2000:]
-    log = (tmp_path / "report.log").read_text(errors="replace")
-    assert [float(size) for size in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\)", log) if float(size) > 1] == []
-    assert "Missing character" not in log
+    text = (folder / Path(name).with_suffix(".log").name).read_text(errors="replace")
+    assert [float(size) for size in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\)", text) if float(size) > 1] == []
+    assert "Missing character" not in text
+    return text
+
+
+def test_document_compiles_and_nothing_leaves_the_page(document, tmp_path: Path):
+    (tmp_path / "report.tex").write_text(document)
+    compiled(tmp_path, "report.tex")
     assert (tmp_path / "report.pdf").stat().st_size > 10_000
+
+
+PAPER = r"""\documentclass{article}
+\usepackage{booktabs,graphicx,amssymb}
+\begin{document}
+Tables \ref{tab:c} and \ref{tab:c-2}.
+\input{tables/c}
+\input{tables/c-2}
+\end{document}
+"""
+
+
+def test_a_table_compiles_alone_and_in_a_paper(tmp_path: Path):
+    rows = [[formats.escape(name), *CELLS] for name in HOSTILE]
+    table = formats.table(["arm", *(f"metric {number}" for number in range(len(CELLS)))], rows)
+    (tmp_path / "tables").mkdir()
+    made = latex.files(Document("t", [Section("c", [table, table])]))
+    assert [*made] == ["report.tex", "tables/c.tex", "tables/c-2.tex"]
+    for name, content in made.items():
+        (tmp_path / name).write_bytes(content)
+    compiled(tmp_path, "tables/c.tex")
+    (tmp_path / "paper.tex").write_text(PAPER)
+    compiled(tmp_path, "paper.tex")
+    assert "undefined" not in compiled(tmp_path, "paper.tex")
+
+
+def test_the_overview_has_the_columns_that_are_asked_for(timed):
+    runs = [timed(name, [10.0, 10.1, 9.9], values={"eval/score": 0.8, "model/params_total": 1e6}) for name in ARMS]
+    study = Study(compare("s", runs), options=Options(columns=("parameters",)))
+    overview = render(study, "latex")["tables/overview.tex"].decode()
+    assert "\\label{tab:overview}" in overview
+    assert "parameters" in overview
+    assert "latency" not in overview

@@ -84,7 +84,7 @@ def test_several_scores_are_judged_one_by_one_and_costs_with_the_first(write, ca
         (["judge", "{}", "metric=f1"], "unknown metric 'f1'"),
         (["judge", "{}", "columns=arm"], "columns='arm': expected NAME=COLUMN"),
         (["judge", "{}", "unit=percent"], "looks like a share, and its unit is percent"),
-        (["judge", "{}", "format=pdf"], "unknown format 'pdf'"),
+        (["judge", "{}", "format=pd"], "unknown format 'pd'"),
         (["gate", "{}", "study=s", "max_drop=1%"], "gate needs study=NEW or RESULTS, not both"),
         (["gate", "{}", "baseline=base", "max_memory=5%"], "these results have no metric in bytes for the limit 5%"),
     ],

@@ -59,7 +59,7 @@ def test_wide_interval_that_includes_zero_resolves_nothing():
     assert halves[result.needed] <= 0.01 < halves[result.needed - 1]
     assert tables.verdict_text(replace(result, seconds=30.0), "score") == (
         f"~ inconclusive: needs {result.needed} seeds, {(result.needed - 3) / 2:.0f} min more; "
-        f"{result.needed_as_measured} would do if it is as measured"
+        f"{result.needed_as_measured} would settle this effect size"
     )
     ends = {n: t.ppf(0.975, n - 1) * sd / math.sqrt(n) for n in (result.needed_as_measured - 1, result.needed_as_measured)}
     assert ends[result.needed_as_measured] < 0.02 / 3 <= ends[result.needed_as_measured - 1]

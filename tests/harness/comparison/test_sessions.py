@@ -105,7 +105,7 @@ def test_a_noise_floor_above_a_quarter_supports_no_verdict(timed):
     result = compare("s", runs)
     assert [verdict(result, "slow", metric) for metric in (LATENCY, SPEED)] == [Verdict.OPEN] * 2
     assert md(tables.before_after(result.sections[0])).count("no verdict: noise floor") == 2
-    assert "A noise floor above 25 % supports no verdict" in "\n".join(appendix.legend(Study(result)).paragraphs)
+    assert "the noise floor is unknown or above 25 %" in "\n".join(appendix.legend(Study(result)).paragraphs)
 
 
 def test_what_the_clock_of_each_training_says_is_shown_and_never_compared(timed):
@@ -268,7 +268,7 @@ def test_tasks_that_share_launches_count_them_once(timed):
     text = "\n".join(timing.chapter(Study(result)).paragraphs)
     assert "| 5 of 15 |" in text
     assert "slow on bag, order in round 0, 1, 2, 3, 4." in text
-    assert "Launched once for several tasks, session s1: base on bag, order; base on bag, order (A/A replicate); slow" in text
+    assert "One launch for several tasks, session s1: base on bag, order; base on bag, order (A/A replicate); slow" in text
     for section in result.sections:
         assert section.change(section.rows[1], LATENCY).n == 5
     apart = [
@@ -276,7 +276,7 @@ def test_tasks_that_share_launches_count_them_once(timed):
         timed("base", SLOW, task="order"),
         timed("base", BASE[::-1], task="order", replicate="true"),
     ]
-    assert "Launched once" not in "\n".join(timing.chapter(Study(compare("s", apart))).paragraphs)
+    assert "One launch" not in "\n".join(timing.chapter(Study(compare("s", apart))).paragraphs)
 
 
 def test_session_is_shown_with_its_aa_replicate_floor_load_and_drift(timed):
@@ -287,7 +287,7 @@ def test_session_is_shown_with_its_aa_replicate_floor_load_and_drift(timed):
     assert texts[3] == "+0.10 [−1.17, +1.38] %"
     assert texts[4] == "1.38 %"
     assert texts[-2:] == ["5 of 15", "+25.0 %"]
-    assert "Measured beside other work (over 0.5 CPUs), session s1: slow in round 0, 1, 2, 3, 4." in text
+    assert "Timed on a busy machine (>0.5 CPUs used by others), session s1: slow in round 0, 1, 2, 3, 4." in text
 
 
 def test_launches_of_a_run_are_no_rows_of_the_summary(timed):

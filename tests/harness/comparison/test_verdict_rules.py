@@ -185,7 +185,7 @@ def test_as_many_pairs_differ_as_their_interval_leaves_zero_out():
         assert paired.fewest(lambda n, more=more: paired.half_intervals(n, 0.02, **more)[0] < 0.03) == expected
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "no study: 0 replicates"), (1, "no study: 1 replicate,"), (3, "")])
+@pytest.mark.parametrize(("count", "text"), [(0, "only 0 seeds"), (1, "only 1 seed;"), (3, "")])
 def test_a_study_has_three_replicates(count: int, text: str):
     said = paired.no_study(count)
     assert said.startswith(text)

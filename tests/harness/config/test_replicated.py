@@ -130,9 +130,9 @@ def test_what_is_refused_later_prints_no_seeds(command, tell):
 def test_a_study_of_one_seed_gets_the_two_that_it_lacks(run_harness, small, output):
     command = ["-m", *small, "model=base,static", "finetune.max_steps=2", "measure=none", "tracking=none", "study=s"]
     one = run_harness(*command, "seed=0", f"output={output}")
-    assert "no study: 1 replicate, three are needed for a verdict" in one.stdout
+    assert "only 1 seed; verdicts need 3" in one.stdout
     three = run_harness(*command, f"output={output}")
-    assert (three.returncode, three.stdout.startswith(THREE), "no study" in three.stdout) == (0, True, False)
+    assert (three.returncode, three.stdout.startswith(THREE), "verdicts need" in three.stdout) == (0, True, False)
     assert (three.stdout.count("finished already, skipped"), three.stdout.count(": finished in ")) == (2, 4)
 
 

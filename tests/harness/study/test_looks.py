@@ -74,6 +74,6 @@ def test_a_look_that_does_not_fit_the_budget_is_left_out(run_harness, sweep, out
 def test_runs_of_an_earlier_command_are_marked_and_the_report_corrects_for_the_looks(run_harness, sweep, output):
     plain = [word for word in sweep if not word.startswith("sweep.")]
     first = run_harness(*plain, "seed=0,1")
-    assert "no study: 2 replicates, three are needed for a verdict" in first.stdout
+    assert "only 2 seeds; verdicts need 3" in first.stdout
     assert run_harness(*sweep, "report=true").returncode == 0
     assert "in at most 2 interim analyses" in (paths.report_folder(str(output), "s") / "report.md").read_text()

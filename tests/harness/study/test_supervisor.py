@@ -30,7 +30,7 @@ def test_identical_command_skips_every_run_and_makes_none(sweep, run_harness, ru
     done = run_harness(*sweep.arguments)
     assert (done.returncode, done.stderr) == (0, "")
     *first, _, _ = lines = done.stdout.splitlines()
-    assert first == ["2 runs, 2 already finished", "no study: 1 replicate, three are needed for a verdict"]
+    assert first == ["2 runs, 2 already finished", "only 1 seed; verdicts need 3"]
     assert [line.split(": ", 1)[1] for line in lines[2:]] == ["finished already, skipped (rerun=true runs it again)"] * 2
     assert [run.info.run_id for run in runs_of(sweep.output, "sweep")] == before
 

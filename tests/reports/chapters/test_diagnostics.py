@@ -1,4 +1,4 @@
-"""Expected against found: what agrees, what does not, and that a finding against theory cannot be overlooked."""
+"""Expected vs. observed: what agrees, what does not, and that a contradiction of theory cannot be overlooked."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_table_shows_expected_found_chance_and_ceiling_of_every_arm(make):
     runs = [make("base", "solves", 0.99), make("static", "cannot", 0.52), make("bilstm", "open", 0.7)]
     report = render(Study(compare("study", runs)))["report.md"].decode()
     assert "## Sanity checks: expected vs. observed" in report
-    assert "| task | chance | ceiling | base | bilstm | static |" in report
+    assert "| task | shortcut | ceiling | base | bilstm | static |" in report
     row = next(line for line in report.splitlines() if line.startswith("| order | 0.500 | 1.000 |"))
     assert "0.990<br>solves ≥ 0.900<br>agree" in row
     assert "0.520<br>cannot ≤ 0.600<br>agree" in row
@@ -56,8 +56,8 @@ def test_table_shows_expected_found_chance_and_ceiling_of_every_arm(make):
 def test_finding_against_theory_stands_out_with_its_reason(make):
     runs = [make("base", "solves", 0.99), make("static", "cannot", 0.95)]
     _, warning, against, *_ = diagnostics.chapter(Study(compare("study", runs))).paragraphs
-    assert warning.startswith("**1 finding against theory: a bug until explained.**")
-    assert "**static on order**, seed 0: expected cannot ≤ 0.600 (why cannot), found 0.950" in against
+    assert warning.startswith("**1 result against theory: a bug until explained.**")
+    assert "**static on order**, seed 0: expected cannot ≤ 0.600 (why cannot), observed 0.950" in against
 
 
 def test_one_seed_of_several_against_theory_is_not_averaged_away(make):
@@ -90,7 +90,7 @@ def test_one_sentence_says_what_is_as_expected_or_all_that_is_not(make):
     ]
     low = [make("third", "solves", score, seed) for seed, score in enumerate((0.95, 0.2, 0.95))]
     assert said(*solved, *low, make("static", "cannot", 0.9)) == [
-        "**Against theory, a bug until explained**: static on order (score too high); "
+        "**Contradicts theory, a bug until explained**: static on order (score too high); "
         "third on order (score too low in 1 of 3 runs)."
     ]
     assert said(make("base", "open", 0.7)) == []

@@ -19,7 +19,7 @@ def test_runs_of_the_newest_command_that_were_not_started_are_named(make_run, tm
     (tmp_path / "s" / "plan.json").write_text(json.dumps(plans))
     made = appendix.left_out(Study(compare("s", [make_run()]), output=tmp_path))
     assert made.paragraphs[0] == "## Runs that do not count"
-    assert made.paragraphs[1].startswith("Planned and not started, 2 of them")
+    assert made.paragraphs[1].startswith("Planned but not started (2)")
     assert made.paragraphs[1].endswith("base, seed 2; small, seed 2.")
 
 

@@ -95,11 +95,11 @@ def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_ru
 
 
 @pytest.mark.parametrize(("seeds", "says"), [(2, True), (3, False)])
-def test_fewer_than_three_replicates_are_no_study(scored, study_of, seeds, says):
+def test_fewer_than_three_seeds_support_no_verdict(scored, study_of, seeds, says):
     scores = {"base": [0.8, 0.81, 0.79, 0.8], "new": [0.9, 0.89, 0.91][:seeds]}
     runs = [run for arm, values in scores.items() for run in scored(arm, {"sst2": values})]
     text = overview.chapter(study_of(compare("s", runs))).paragraphs[1]
-    assert text.startswith("**No study: 2 replicates, three are needed") == says
+    assert text.startswith("**Only 2 seeds; verdicts need 3") == says
 
 
 STARTED = {"pretraining": "fingerprint", "pretrain_seed": "0"}

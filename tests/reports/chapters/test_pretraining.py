@@ -41,8 +41,8 @@ def test_parts_of_an_objective_are_columns_with_what_to_hold_them_against(pretra
     assert texts(table, "base+mlm_sop")["held-out accuracy on segment pairs"].startswith("0.520")
     assert texts(table, "base+rtd")["held-out replaced tokens that the detector finds"].startswith("0.200")
     assert texts(table, "base+mlm")["held-out accuracy on segment pairs"] == "–"
-    assert "guessing reaches 0.5" in sentences(result)
-    assert "one that never says replaced" in sentences(result)
+    assert "chance is 0.5" in sentences(result)
+    assert "always answering 'original' scores high" in sentences(result)
     plain = comparing.compare("s", [pretrained()])
     assert "guessing" not in sentences(plain)
     assert "segment pairs" not in md(tables.before_after(plain.sections[0]))
@@ -55,7 +55,7 @@ def test_training_losses_of_objectives_are_never_compared(pretrained, ended):
     files = render.render(Study(result))
     assert "| pretraining loss |" not in md(tables.before_after(result.sections[0]))
     assert "pretrain/loss" not in files["summary.csv"].decode()
-    assert "Training losses of different objectives (mlm, rtd) are not compared" in sentences(result)
+    assert "Training losses of different objectives (mlm, rtd) are not comparable" in sentences(result)
 
 
 @pytest.mark.long
@@ -113,7 +113,7 @@ def test_a_pretraining_on_the_plateau_is_said_at_the_head_in_its_section_and_whe
     said = "**Still on the unigram plateau** of 6.40 nats: base+mlm (masked loss 6.20). "
     assert render.render(Study(result))["report.md"].decode().split("\n## ")[0].count(said) == 1
     assert said in sentences(result, 0)
-    assert "**Started from a pretraining that is still on the unigram plateau**: base+mlm." in sentences(result, 1)
+    assert "**Pretraining still on the unigram plateau**: base+mlm." in sentences(result, 1)
     left = comparing.compare("s", [run for run in runs if run.tags["arm"] == "albert+mlm"], "albert+mlm")
     assert "plateau" not in render.render(Study(left))["report.md"].decode()
 
@@ -146,7 +146,7 @@ def test_metric_that_one_pretraining_lacks_is_a_dash(pretrained, ended):
 def test_notes_say_budget_corpus_and_which_head_predicts(pretrained, ended):
     result = comparing.compare("s", [pretrained(), pretrained("electra+rtd", ends=ended(3.0, {"pretrain/probe_steps": 200.0}))])
     assert "Budget: 20.0 M tokens. Corpus: wikitext, 103.0 M tokens in 28,472 documents." in sentences(result)
-    assert "at most 256 held-out sequences of 128 tokens (32,768 tokens), 15 % of which are replaced by [MASK]" in sentences(
+    assert "up to 256 held-out sequences of 128 tokens (32,768 tokens), with the same 15 % replaced by [MASK]" in sentences(
         result
     )
     assert f"{held_out.RATE:.0%}" == "15%"
@@ -197,7 +197,7 @@ def test_pretrainings_of_a_study_from_scratch_are_compared_with_the_same_encoder
     ]
     result = comparing.compare("s", runs)
     assert [(part.task, part.baseline) for part in result.sections] == [("pretraining", "base+mlm"), ("sst2", "base")]
-    assert "base was not pretrained: changes here are against base+mlm" in sentences(result)
+    assert "base was not pretrained: changes are relative to base+mlm" in sentences(result)
     assert "not pretrained" not in sentences(result, 1)
 
 
@@ -236,22 +236,20 @@ def test_pretraining_of_the_study_itself_is_not_looked_for_elsewhere(tracking):
 
 def test_pretraining_that_is_gone_is_said(make_run, pretrained):
     result = comparing.compare("s", [make_run("base+mlm", model="base", pretraining="f7"), pretrained(fingerprint="f0")])
-    assert "Started from a pretraining that the store does not hold: base+mlm." in sentences(result, 1)
+    assert "Pretraining run not found in this store: base+mlm." in sentences(result, 1)
 
 
 def test_pretraining_that_was_superseded_is_said(make_run, pretrained):
     runs = [pretrained(fingerprint="f0"), make_run("base+mlm", model="base", pretraining="f0"), pretrained(fingerprint="f1")]
-    assert "Started from a pretraining that a later one superseded above: base+mlm." in sentences(
-        comparing.compare("s", runs), 1
-    )
+    assert "Pretraining superseded by a later run above: base+mlm." in sentences(comparing.compare("s", runs), 1)
 
 
 def test_overlap_is_said_in_the_section_of_its_task(make_run):
     runs = [make_run("base"), make_run("base+mlm", values={"corpus/overlap": 0.0125})]
-    text = "% of the evaluation items share a run of 13 tokens with the pretraining corpus"
-    assert sentences(comparing.compare("s", runs)) == f"1.2 {text}."
+    text = "Evaluation items with a 13-gram overlap with the pretraining corpus: "
+    assert sentences(comparing.compare("s", runs)) == f"{text}1.2 %."
     runs.append(make_run("gpt+clm", values={"corpus/overlap": 0.0}))
-    assert sentences(comparing.compare("s", runs)) == f"1.2 {text} of base+mlm.\n0.0 {text} of gpt+clm."
+    assert sentences(comparing.compare("s", runs)) == f"{text}1.2 % (base+mlm); 0.0 % (gpt+clm)."
 
 
 def test_conditions_that_differ_say_how_to_compare_along_them(make_run):

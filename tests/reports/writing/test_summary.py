@@ -52,7 +52,7 @@ def test_formats_are_chosen(tracking, typical, capsys):
     tracking.log("base", values=typical())
     assert main(["--format", "parquet, csv", "--out", "here"]) == 0
     assert capsys.readouterr().out == "here/summary.parquet\n"
-    assert sorted(path.name for path in Path("here").iterdir()) == ["summary.csv", "summary.parquet"]
+    assert sorted(path.name for path in Path("here").iterdir()) == ["arms.csv", "runs.csv", "summary.csv", "summary.parquet"]
 
 
 @pytest.mark.parametrize("text", ["cvs", "md,cvs", "md,"])
@@ -63,5 +63,5 @@ def test_unknown_format_lists_the_formats(tracking, capsys, text):
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "unknown format" in err
-    assert "choices for `format`: comment, csv, html, latex, md, parquet, png" in err
+    assert "choices for `format`: comment, csv, html, latex, md, parquet, pdf, png" in err
     assert not Path("multirun", "reports").exists()
