@@ -11,9 +11,9 @@ from typing import Any, cast
 import harness
 from harness import command, extensions, grammar, redact
 from harness.commands import COMPLETION, Command, commands, find, imported, is_command
-from harness.config.help import GROUPS, meant, page
+from harness.config.help import GROUPS, first_page, further_pages, meant
 from harness.errors import unknown
-from harness.terminal import Inert, live_line
+from harness.terminal import Inert, listed, live_line
 
 
 def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
@@ -36,6 +36,10 @@ def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
 
 def _run(name: str, words: list[str]) -> int:
     chosen, words = find(name), extensions.without_allowed(words)
+    if not set(grammar.HELP).isdisjoint(words):
+        topics = [word for word in words if word not in grammar.HELP]
+        imported("harness.terminal.pager:show")(_help(topics if name == "run" else name.split()))
+        return 0
     with contextlib.redirect_stdout(sys.stdout if chosen.is_live else Inert(sys.stdout)):
         if not COMPLETION.isdisjoint(words):
             return find("run").function()(words)
@@ -47,8 +51,6 @@ def _run(name: str, words: list[str]) -> int:
             raise unknown("command", words[0], one_word, f"python -m harness {before}".rstrip(), near)
         if name != "run":
             return _call(name, chosen, words)
-        if not set(grammar.HELP).isdisjoint(words):
-            return _help([word for word in words if word not in grammar.HELP])
         if "--version" in words:
             print(f"harness {harness.__version__}")
             return 0
@@ -56,13 +58,7 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _call(name: str, chosen: Command, words: list[str]) -> int:
-    options, call = imported(chosen.options), f"python -m harness {name}"
-    if not set(grammar.HELP).isdisjoint(words):
-        below = {each: of.help for each, of in commands().items() if each.startswith(f"{name} ")}
-        parts = [grammar.page(options, call), grammar.listed("commands, each with a --help", below)]
-        print("\n\n".join(filter(None, parts)))
-        return 0
-    parsed = grammar.parse(words, options, call)
+    parsed = grammar.parse(words, imported(chosen.options), f"python -m harness {name}")
     if not isinstance(parsed, grammar.Composed):
         return chosen.function()(parsed)
     compose = imported("harness.config.compose:main")  # Hydra takes 0.3 s, which --help does not need
@@ -78,18 +74,19 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
     return cast(int, compose(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates))
 
 
-def _help(topics: list[str]) -> int:
-    """The help page, or that of a command, a group or a key."""
+def _help(topics: list[str]) -> str:
+    """The first page of help, or that of commands, groups, a command, a group or a key."""
+    descriptions = {name: each.help for name, each in commands().items()}
     if is_command(name := " ".join(topics)) and name != "run":
-        return _call(name, find(name), ["--help"])
+        below = {each: text for each, text in descriptions.items() if each.startswith(f"{name} ")}
+        parts = [grammar.page(imported(find(name).options), f"python -m harness {name}"), listed("Commands", below)]
+        return "\n\n".join(filter(None, parts))
     topics = [topic for topic in topics if not topic.startswith("-") and topic != "run"]
-    if topics:
-        from harness.config.keys import page_of  # the schema, which the first page does without
-
-        print("\n\n".join(map(page_of, topics)))
-    else:
-        print(page({name: each.help for name, each in commands().items()}))
-    return 0
+    if not topics:
+        return first_page(descriptions)
+    page_of = imported("harness.config.keys:page_of")  # the schema, which the first page does without
+    pages = further_pages(descriptions)
+    return "\n\n".join(pages[topic] if topic in pages else page_of(topic) for topic in topics)
 
 
 if __name__ == "__main__":

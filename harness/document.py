@@ -13,7 +13,7 @@ from typing import Union
 
 import msgspec
 
-from harness.terminal import table, wrapped
+from harness.terminal import Strong, table, wrapped
 
 DASH = "–"
 MOST_ARMS = 8
@@ -30,6 +30,7 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
     unit: str = ""
     change: str = ""  # below the value; may have several lines
     verdict: str = ""  # `better` or `worse`, where that is supported
+    best: bool = False  # of its column
 
     @property
     def lines(self) -> list[str]:
@@ -80,12 +81,14 @@ Block = Union[str, Bullets, Table, Picture, Section]  # noqa: UP007 - Section is
 """A paragraph is a string."""
 
 
-class Screen(msgspec.Struct, frozen=True):
-    """What a sweep shows of a report: its answer, and its first table with the notes below."""
+class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a terminal shows of a report: its answer, and its arms in a table whose last columns matter least."""
 
     answer: str
     table: Table
     notes: list[str]
+    more: list[str] = []  # names of further columns
+    as_asked: bool = False  # no column is left out where the terminal is narrow
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -95,6 +98,11 @@ class Document(msgspec.Struct, frozen=True):
     sections: list[Section]
     screen: Screen | None = None
     is_small: bool = False
+
+
+def read(content: bytes) -> Document:
+    """The document of a FILE."""
+    return msgspec.json.decode(content, type=Document)
 
 
 def without(section: Section, drops: Callable[[Block], bool]) -> Section:
@@ -141,28 +149,34 @@ def _table(table: Table, rows: list[list[Cell]]) -> str:
 def unmarked(text: str) -> str:
     """The text without its markup, on one line."""
     bare = re.sub(r"(?<!\\)[*`]+", "", " ".join(text.split()))
-    return html.unescape(re.sub(r"\\([\\`*\[\]|_])", r"\1", bare))
+    return type(text)(html.unescape(re.sub(r"\\([\\`*\[\]|_])", r"\1", bare)))
 
 
 WIDE_HEAD = 16
 """Columns by which a header may exceed its cells before it wraps."""
 
 
-def first_screen(screen: Screen | None) -> str:
-    """The opening of a report, as wide as the terminal; empty where it compares no arms."""
+def first_screen(screen: Screen | None, is_last: bool = True) -> str:
+    """The table as it fits the terminal, with its legend, and in the last one the answer; empty where there is none."""
     if screen is None:
         return ""
-    return "\n\n".join(in_terminal(Section("", [screen.table, *screen.notes[:1], screen.answer])))
+    shown, more = screen.table, [*screen.more]
+    while not screen.as_asked and len(shown.head) > 2 and "\n\n" in "".join(in_terminal(shown)):
+        more.insert(0, shown.head[-1].partition(",")[0])
+        shown = Table(shown.head[:-1], [row[:-1] for row in shown.rows])
+    others = [f"More: {', '.join(more)} (python -m reports columns=all)."] if more and is_last else []
+    words = [" ".join(screen.notes + others), *([screen.answer] if is_last else [])]
+    return "\n\n".join(in_terminal(Section("", [shown, *filter(None, words)])))
 
 
 def in_terminal(block: Block) -> Iterator[str]:
-    """Paragraphs as wide as the terminal, without pictures and detail."""
+    """Paragraphs as wide as the terminal, without pictures and detail; the best values of a table are bold."""
     if isinstance(block, Section):
         yield from filter(None, [unmarked(block.title)])
         yield from (part for inner in block.blocks if not is_detail(inner) for part in in_terminal(inner))
     elif isinstance(block, Table):
-        rows = [[[unmarked(line) for line in cell.lines] for cell in row] for row in block.rows]
-        lines = [line for row in rows for line in zip_longest(*row, fillvalue="")]
+        rows = [[[Strong(cell.text), *cell.lines[1:]] if cell.best else cell.lines for cell in row] for row in block.rows]
+        lines = [tuple(map(unmarked, line)) for row in rows for line in zip_longest(*row, fillvalue="")]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         heads = [
             textwrap.fill(unmarked(head), max(WIDE_HEAD, width), break_long_words=False)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 from harness.errors import InputError, on_one_line, unknown
 from harness.models.ranges import Range
-from harness.terminal import wrapped
+from harness.terminal import listed, wrapped
 
 OLD = {"out": "to", "uri": "tracking.uri", "runs": "output"}
 """Old names of keys, which keep working -> current names."""
@@ -152,11 +152,16 @@ class Option:
         return "--" + self.name.replace("_", "-") if self.type is bool else f"{self.name}="
 
     @property
+    def wanted(self) -> str:
+        """The meaning within the line of an error."""
+        return f"expected {self.meaning[0].lower()}{self.meaning[1:]}".rstrip(".")
+
+    @property
     def with_default(self) -> str:
         """The meaning with the default, where it has one."""
         default = self.default if isinstance(self.default, tuple) else (self.default,)
         texts = [f"{one:g}" if isinstance(one, float) else str(one) for one in default if one not in (MISSING, None)]
-        return f"{self.meaning} ({','.join(texts)})" if texts else self.meaning
+        return f"{self.meaning} Default: {','.join(texts)}." if texts else self.meaning
 
 
 class Grammar:
@@ -193,7 +198,7 @@ class Grammar:
             elif option:
                 following = value if equals else next(remaining, None)
                 if following is None:
-                    raise InputError(f"{typed} needs a value: expected {option.meaning}")
+                    raise InputError(f"{typed} needs a value: {option.wanted}")
                 _add(values, option, following)
             elif self._composed and text in SWEEP:
                 choices.append(text)
@@ -212,7 +217,7 @@ class Grammar:
                 raise unknown("key", on_one_line(typed), self.keys, self._call)
         for option in (*self.words.values(), *self.keys.values()):
             if option.default is MISSING and option.field not in values:
-                raise InputError(f"{option.written} is missing: expected {option.meaning}")
+                raise InputError(f"{option.written} is missing: {option.wanted}")
         return values | ({"choices": tuple(choices)} if self._composed else {})
 
     def _is_word(self, text: str) -> bool:
@@ -226,11 +231,11 @@ class Grammar:
 def _add(values: dict[str, Any], option: Option, text: str) -> None:
     """Sets the value of the option, or adds one to a list; InputError for a text that it cannot be."""
     if not text:
-        raise InputError(f"{option.written} is empty: expected {option.meaning}")
+        raise InputError(f"{option.written} is empty: {option.wanted}")
     is_whole = option.is_word or option.metadata.get("whole") or not option.is_list
     parts = [text] if is_whole else [part.strip() for part in text.strip("[]").split(",")]
     if not all(parts):
-        raise InputError(f"{option.name}={on_one_line(text)!r} has an empty value: expected {option.meaning}")
+        raise InputError(f"{option.name}={on_one_line(text)!r} has an empty value: {option.wanted}")
     read = option.metadata.get("read") or functools.partial(_single, option)
     several = [read(option.name, part) for part in parts]
     values[option.field] = (*values.get(option.field, ()), *several) if option.is_list else several[0]
@@ -245,12 +250,12 @@ def page(options: type, call: str) -> str:
     keys = {name: option.with_default for name, option in every.items() if not name.startswith("-")}
     switches = {name: option.meaning for name, option in every.items() if name.startswith("-")}
     if issubclass(options, Composed) and not options.groups:
-        switches["-m"] = "a sweep: every combination of values with commas between them"
+        switches["-m"] = "Run a sweep: every combination of comma-separated values"
     if grammar.takes_config:
-        switches["--config-dir DIR"] = "adds your own conf/ files"
+        switches["--config-dir FOLDER"] = "Add your own conf/ files"
     usage = " ".join([call, *words, "[KEY=VALUE ...]"])
     paragraphs = [wrapped(" ".join(text.split())) for text in (described, *below.split("\n\n"))]
-    parts = [f"usage: {usage}", paragraphs[0], listed("keys", keys), listed("switches", switches), *paragraphs[1:]]
+    parts = [f"Usage: {usage}", paragraphs[0], listed("Options", keys | switches), *paragraphs[1:]]
     return "\n\n".join(filter(None, parts))
 
 
@@ -275,9 +280,3 @@ def _single(option: Option, name: str, text: str) -> Any:
     if text not in metadata.get("choices", (text,)):
         raise unknown(metadata.get("called", name), text, metadata["choices"], name)
     return option.type(text)
-
-
-def listed(title: str, lines: Mapping[str, str]) -> str:
-    """Names and their meanings, wrapped to the terminal, below a title; empty without any."""
-    width = max(map(len, lines), default=0) + 4
-    return "\n".join([f"{title}:", *(wrapped(meaning, width, f"  {name}") for name, meaning in lines.items())]) if lines else ""

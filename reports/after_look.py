@@ -1,4 +1,5 @@
-"""What the finished runs of a sweep say so far, judged as in its report: before timing, and at every look (`sweep.until`).
+"""Verdicts on the finished runs of a sweep, judged as in its report: before timing, and at every interim analysis
+(`sweep.until`).
 
 python -m reports.after_look, with a JSON object on stdin: the `study`, the `folders` of its runs and its `output`, and
 `baselines`, of which the first that there is counts. With `headline`, a metric or null, prints, as JSON, a text of every arm
@@ -24,9 +25,9 @@ from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH
 from harness.errors import InputError
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
-from harness.reports.chapters import overview
 from harness.reports.read import compare_with_first
 from harness.reports.reading import folders
+from harness.reports.screen import screen
 from harness.reports.writing import tables
 
 RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
@@ -69,7 +70,7 @@ def main() -> int:
             runs = [replace(run, metrics={key: run.metrics[key] for key in run.metrics if key in shown}) for run in runs]
         runs = oldest_first(runs)
         comparison = compare_with_first(request["study"], runs, Path(request["output"]), request["baselines"])
-        looked = judge(comparison, request["headline"]) if "headline" in request else overview.screen(comparison)
+        looked = judge(comparison, request["headline"]) if "headline" in request else screen(comparison)
         print(msgspec.json.encode(looked).decode())
         return 0
     except InputError as error:

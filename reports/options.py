@@ -9,16 +9,15 @@ from harness.reports.reading import default_uri
 GC_THRESHOLDS = (100_000, 50, 50)
 """Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""
 
-STUDIES = "study to report on; several are joined"
-NEWEST = "(the newest with a finished run)"
+STUDIES = "Study; may be repeated, several are joined. Default: the newest with a finished run."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
     """Where the runs and the tracking store are."""
 
-    output: str = key("multirun", "folder of the runs")
-    uri: str | None = key(None, "tracking store, or the folder of an archive (mlflow.db of `output`)", name="tracking.uri")
+    output: str = key("multirun", "Folder of the results.")
+    uri: str | None = key(None, "Tracking store, or folder of an archive. Default: mlflow.db in `output`.", name="tracking.uri")
 
     @property
     def address(self) -> str:
@@ -30,9 +29,9 @@ class Store:
 class Runs(Store):
     """Which runs are compared with which."""
 
-    where: str | None = key(None, "which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
+    where: str | None = key(None, "MLflow filter that selects runs. Example: \"tags.task = 'sst2'\".")
     along: tuple[str, ...] = key(
-        (), "setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated", whole=True
+        (), "Key or group in which compared arms may differ; may be repeated. Example: hardware.dtype.", whole=True
     )
 
 
@@ -40,20 +39,25 @@ class Runs(Store):
 class Pairs:
     """Which arms are compared, and by what."""
 
-    baseline: tuple[str, ...] = key((), "arm that the others are compared with; the first one present (base)", whole=True)
-    all_pairs: bool = key(False, "compares all pairs of arms: ranks with intervals, groups, and how likely each is the best")
-    random_tasks: bool = key(False, "all pairs by tasks, as a sample of others: tasks repeat, in place of seeds")
+    baseline: tuple[str, ...] = key(
+        (), "Baseline arm; may be repeated, the first that exists is used. Default: base.", whole=True
+    )
+    all_pairs: bool = key(False, "Compare all pairs of arms: ranks with intervals, groups, probability of being best.")
+    random_tasks: bool = key(False, "Treat tasks as a random sample when comparing all pairs.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared(Runs, Pairs):
     """What a report compares."""
 
-    audit: Path | None = key(None, "verdicts on claims (audit/audit.json in `output`)")
-    with_wnli: bool = key(False, "counts WNLI in the average over GLUE")
+    columns: tuple[str, ...] = key(
+        (), "Cost columns of the table on the terminal, by part of their name, or all. Example: flops,latency."
+    )
+    audit: Path | None = key(None, "Verdicts of `audit`. Default: audit/audit.json in `output`.")
+    with_wnli: bool = key(False, "Include WNLI in the GLUE average.")
     target: tuple[str, ...] = key(
         (),
-        "METRIC=NUMBER: quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (the baseline's end)",
+        "Quality whose cost is shown; may be repeated. Example: pretrain/masked_loss=6.5. Default: the baseline's result.",
         whole=True,
     )
 
@@ -62,6 +66,6 @@ class Compared(Runs, Pairs):
 class Report(Compared):
     """Compares the arms of a study with its baseline."""
 
-    study: tuple[str, ...] = key((), f"{STUDIES} {NEWEST}", whole=True)
-    to: Path | None = key(None, "folder to write to (reports/STUDY in `output`)")
-    format: str = key("md,html,csv", "what to write, of md, html, csv, latex, parquet, png, comment")
+    study: tuple[str, ...] = key((), STUDIES, whole=True)
+    to: Path | None = key(None, "Folder of the report. Default: reports/STUDY in `output`.")
+    format: str = key("md,html,csv", "Formats to write: md, html, csv, latex, parquet, png, comment.")

@@ -20,14 +20,15 @@ from harness.document import Document, Picture, is_detail, markdown, without
 from harness.errors import InputError, unknown
 from harness.processes import end_with_parent
 from harness.reports import html
-from harness.reports.chapters import added, chapters, overview
+from harness.reports.chapters import added, chapters
 from harness.reports.reading.study import Study
+from harness.reports.screen import screen
 from harness.reports.writing.formats import Chapter, csv_file, escape
 from harness.reports.writing.tables import COLUMNS, Line, summary
 
 
 def drawn_chapters() -> list[Callable[[Study], Chapter]]:
-    """Those of plug-ins: they draw pictures, which takes half of a report's time."""
+    """Chapters of plug-ins: they draw pictures, which takes half of a report's time."""
     return [one.chapter for one in added() if one.before]
 
 
@@ -46,7 +47,7 @@ def can_fork() -> bool:
 def draw_in_child(study: Study) -> Iterator[Callable[[], Chapters]]:
     """Begins with those chapters in a forked process; what it gives waits for them.
 
-    InputError where that process ends before; errors of a chapter are raised as they are.
+    InputError where that process ends before; errors of a chapter are raised unchanged.
     """
     fork = multiprocessing.get_context("fork")  # the study is inherited: what it reads with cannot be pickled
     received, sent = fork.Pipe(duplex=False)
@@ -175,7 +176,7 @@ def _report(study: Study, drawn: Callable[[], Chapters] | None = None) -> Report
     title, sections = f"Report: {escape(comparison.study)}", [section for chapter in ordered for section in chapter.sections]
     return Report(
         comparison.study,
-        Document(title, sections, overview.screen(comparison), comparison.is_small),
+        Document(title, sections, screen(comparison, study.options.columns), comparison.is_small),
         {name: content for chapter in ordered for name, content in chapter.files.items()},
         [*lines, *(line for chapter in ordered for line in chapter.summary)],
     )

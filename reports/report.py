@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from harness import paths
+from harness import document, paths
 from harness.errors import InputError, writing
 from harness.reports import render
 from harness.reports.chapters.added import added
@@ -29,7 +29,9 @@ def default_out(study: str, output: str = "multirun") -> Path:
 
 
 def audit_of(options: Compared, runs: StudyRuns) -> bytes | None:
-    """The audit that the options name, else the last one beside the runs; None without one. InputError for a missing one."""
+    """The audit that the options name, else the last one in the folder of runs; None without one. InputError for a missing
+    one.
+    """
     if options.audit is None and isinstance(runs.reader.output, Packed):
         return runs.reader.output.audit
     path = options.audit or paths.audit_file(str(runs.reader.output or options.output))
@@ -82,7 +84,14 @@ def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None =
         study = Study(
             runs.compared(options.baseline, options.along),
             lambda metric, some: store.read_history(runs.reader, some, metric),
-            Options(options.target, options.with_wnli, options.all_pairs, options.random_tasks, audit_of(options, runs)),
+            Options(
+                options.target,
+                options.with_wnli,
+                options.all_pairs,
+                options.random_tasks,
+                options.columns,
+                audit_of(options, runs),
+            ),
             output=runs.reader.output,
             forkable=runs.reader.forkable,
             trials=runs.trials,
@@ -92,15 +101,23 @@ def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None =
 
 def report(options: Report) -> Path:
     """Path of the first file that was written; InputError, with nothing written, where the store has no answer."""
+    return next(iter(_written(options)))
+
+
+def _written(options: Report) -> dict[Path, bytes]:
+    """Path -> content."""
     runs = read(options)
     out, files = options.to or default_out(runs.study, options.output), rendered(options, runs)
     write(files, out)
-    return out / next(iter(files))
+    return {out / name: content for name, content in files.items()}
 
 
 def main(options: Report) -> int:
-    """0, and the path of the report on stdout."""
+    """0; the table and the answer on stdout, and the path of the page, or of the first file, in the last line."""
     with still_line("writing the report: some seconds, a minute for hundreds of runs"):
-        path = report(options)
-    print(path)
+        files = _written(options)
+    for path, content in files.items():
+        if path.name == document.FILE and (shown := document.first_screen(document.read(content).screen)):
+            print(shown, end="\n\n")
+    print(next((path for path in files if path.suffix == ".html"), next(iter(files))))
     return 0

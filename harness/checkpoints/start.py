@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from harness.checkpoints import foreign, huggingface, pretrained, teacher
 from harness.config.resolve import Checkpoint, Found, refuse_changes, started_from
 from harness.config.schema import RunConfig
+from harness.data import one_file
 from harness.errors import InputError
 from harness.hardware import facts
 from harness.models.config import EncoderConfig
@@ -35,7 +36,7 @@ def read(config: RunConfig) -> Found:
     checkpoint, taught = checkpoint_of(config), teacher.read(config)
     shape = None if checkpoint is not None else shape_of_class(config)
     threads, dtype = facts.threads(config.hardware), facts.chosen_dtype(config.hardware)
-    return Found(checkpoint, taught, threads, dtype, shape, kind_by_features(config))
+    return Found(checkpoint, taught, threads, dtype, shape, kind_by_features(config), one_file.with_splits(config))
 
 
 def shape_of_class(config: RunConfig) -> EncoderConfig | None:

@@ -44,12 +44,12 @@ def imported(where: str) -> Any:
 BUILT_IN = {
     name: Command(text, f"harness.commands.options:{name.title()}", f"harness.commands.{name}:main", name == "run")
     for name, text in {
-        "run": "pretrain, fine-tune and measure what the arguments compose; the default",
-        "status": "what of a study is missing and why, and the command that completes it",
+        "run": "Pretrain, fine-tune and measure models (the default command)",
+        "status": "Show what is missing in a study, and the command that completes it",
     }.items()
 } | {
     "report": Command(
-        "compare the arms of a study with its baseline: pages, pictures and tables",
+        "Write the report of a study: every arm against the baseline",
         "harness.reports.options:Report",
         "harness.reports.report:main",
     ),

@@ -14,7 +14,7 @@ from harness.grammar import key, word
 class OutputFolder:
     """Where the runs are."""
 
-    output: str = key("multirun", "folder of the runs")
+    output: str = key("multirun", "Folder of the results.")
 
     def refuse_missing(self) -> None:
         """InputError where the folder is not there."""
@@ -26,7 +26,7 @@ class OutputFolder:
 class Status(OutputFolder):
     """What of a study has finished, what is missing and why, and the command that completes it."""
 
-    study: str | None = word("STUDY", None, "name of a study (all of them, in short)")
+    study: str | None = word("STUDY", None, "Name of the study. Default: a summary of all studies.")
 
     def __post_init__(self) -> None:
         self.refuse_missing()

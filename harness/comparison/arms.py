@@ -1,7 +1,7 @@
 """The arm and the conditions of a run: its facts, divided into those of its arm and all others.
 
 A fact is a setting that affects results: a dotted key with its value as text. Seeds are not facts: they make the replicates of
-an arm. A key that one command sweeps is *lifted*: it belongs to the arm, and so do the facts that change
+an arm. A key that one command sweeps belongs to the arm, and so do the facts that change
 with it. Runs are compared where their conditions agree, which are the facts that do not belong to the arm.
 """
 

@@ -28,7 +28,7 @@ REFERENCES = {
     DEVICE_THROUGHPUT: ("timing/throughput_reference_device_ms",),
     DEVICE_TRAINING: ("timing/train_reference_device_ms",),
 }
-"""Measured in every launch -> the reference workload beside it, the first that was recorded."""
+"""Metric of every launch -> its reference workload, the first recorded one."""
 
 Key = TypeVar("Key", bound=Hashable)
 History = dict[str, dict[int, float]]
@@ -69,7 +69,7 @@ def logs_of(history: History, metric: str) -> dict[int, float]:
 
 
 def reference_of(history: History, metric: str) -> dict[int, float]:
-    """Round -> log of the time of the reference workload beside this metric."""
+    """Round -> log of the time of this metric's reference workload."""
     times = next((history[name] for name in REFERENCES[metric] if name in history), {})
     return {step: math.log(time) for step, time in times.items() if time > 0}
 
@@ -150,7 +150,7 @@ def noise_floor(pair: Difference | None) -> float | None:
 
 
 GROWTH = 1.5
-"""Rounds of a look at the comparisons over those of the look before it."""
+"""Ratio of rounds between successive interim analyses."""
 
 
 def looks(fewest: int, most: int) -> tuple[int, ...]:
@@ -163,10 +163,10 @@ def looks(fewest: int, most: int) -> tuple[int, ...]:
 
 
 def independent(number: int) -> float:
-    """As how many independent looks so many count, each at the same level (Pocock, Biometrika 64, 1977).
+    """Effective number of independent interim analyses, all at the same level (Pocock, Biometrika 64, 1977).
 
     The values of a normal process after GROWTH times as many rounds have much in common: fitted to simulated boundaries of 2 to
-    9 looks, within 3 %.
+    9 analyses, within 3 %.
     """
     return 1 + 0.57 * (number - 1)
 

@@ -1,7 +1,7 @@
 """Which runs may be compared, and in what.
 
 Runs meet in a comparison where their conditions agree: all facts but those of the arm (`arms.py`). Even then a loss by token
-says nothing across vocabularies, nor one of masked tokens where another head predicts them; times compare within a session
+is not meaningful across vocabularies, nor one of masked tokens where another head predicts them; times compare within a session
 alone (`launches.py`), and never what the clock of one training says (`metrics.Compared.OWN_CLOCK`).
 """
 

@@ -44,7 +44,7 @@ def of_score(kind: str, name: str, labels: Any, predicted: Any) -> tuple[np.ndar
 
 
 def _of_ratios(hits: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, float]:
-    """Of the mean over C of sum(hits) / sum(counts), (N, C) each."""
+    """Influences on the mean over C of sum(hits) / sum(counts), (N, C) each."""
     totals = np.maximum(counts.sum(axis=0), 1)
     scaled = len(counts) / max(1, len(totals)) / totals
     return (scaled * (hits - hits.sum(axis=0) / totals * counts)).sum(axis=1), float(np.linalg.norm(scaled))

@@ -41,11 +41,11 @@ class Errors:
 
 
 def no_errors(run: Run) -> None:
-    """Of runs whose predictions are nowhere."""
+    """The source for runs without stored predictions."""
 
 
 def errors(run: Run, table: pyarrow.Table | None) -> Errors | None:
-    """Of the predictions of a run; None without any, and for those of no known kind."""
+    """Errors of a run's predictions; None without any, and for an unknown kind."""
     if table is None:
         return None
     names = set(table.column_names)

@@ -1,7 +1,7 @@
 """Which arm a run is: labels that no two different arms of a task share, the baseline among them, and the names of seeds.
 
 What one command sweeps is what it compares: its runs name the swept keys (tag `lifted`), which belong to the arm. Keys of
-`--along` are lifted beside them, so that runs of different commands are compared.
+`--along` belong to it as well, so that runs of different commands are compared.
 """
 
 import difflib
@@ -30,7 +30,7 @@ def by_task(runs: Iterable[Run]) -> dict[str, list[Run]]:
 
 
 def along_keys(runs: list[Run], along: Iterable[str]) -> list[str]:
-    """Keys of `along` as facts, a group such as `hardware` with a dot at its end; InputError for a key that is no fact."""
+    """Keys of `along` as facts, a group such as `hardware` with a dot at its end; InputError for a key that is not a fact."""
     facts, names = {key for run in runs for key in run.facts}, [key.removesuffix(".") for key in along]
     groups = {key.partition(".")[0] for key in facts if "." in key}
     for name in names:
@@ -128,7 +128,7 @@ def stem(label: str) -> str:
 def unnamed_settings(run: Run, others: Iterable[str]) -> list[str]:
     """`mask_rate=0.3` for each swept setting that the labels of others name and the run's own does not: the default.
 
-    An empty list says nothing of the arm, such as the shares of phases of one that has no phases.
+    An empty list does not describe the arm, such as the shares of phases of one without phases.
     """
     named = {found.strip(" =") for label in others for found in SETTING.findall(label)}
     own, values = run.tags[tags.ARM], run.facts

@@ -1,7 +1,7 @@
 """The sessions of timing of a study (`by_launch.py`): their series of launches, noise floors, and verdicts on changes.
 
 How far the A/A replicate may differ from the baseline is the noise floor of the session: one above HIGHEST_FLOOR supports no
-verdict. All else is decided by a t test over the rounds, at the part of the level that one look has: after several numbers of
+verdict. All else is decided by a t test over the rounds, at one interim analysis's share of the level: after several numbers of
 rounds the session could have ended.
 """
 
@@ -55,7 +55,7 @@ SHARED = (*JUDGED, *SHOWN)
 """Timings of launches, which seeds share."""
 
 FOREIGN_LIMIT = 0.5
-"""CPUs that others kept busy, above which a launch was measured beside other work."""
+"""CPUs that others kept busy, above which the machine counts as busy."""
 
 
 def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | None:
@@ -96,9 +96,9 @@ class Table:
         return noise_floor(self._compared(self.first, self.again))
 
     def undecided(self, number: int) -> list[int]:
-        """The rounds that each comparison takes that is not decided at one of `number` looks: neither different nor the same.
+        """Rounds that each comparison needs that is inconclusive after `number` interim analyses.
 
-        Each look has its part of the level, so that the error of all together is the level. p is corrected for the arms of a
+        The interim analyses share the level, so that their joint error is the level. p is corrected for the arms of a
         table by Holm.
         """
         both, metric = merged([self.first, self.again]), metrics.get(self.metric)
@@ -114,7 +114,7 @@ class Table:
 
 
 def disturbed(history: History) -> list[int]:
-    """Rounds that were measured beside other work."""
+    """Rounds that were measured on a busy machine."""
     return [step for step, cpus in sorted(history.get(FOREIGN_CPUS, {}).items()) if cpus > FOREIGN_LIMIT]
 
 
@@ -242,7 +242,7 @@ class Sessions:
 
 
 def _latencies(run: Run) -> frozenset[tuple[int, float]]:
-    """Of every round to the last digit: equal for the same launches, whatever the throughput was measured on."""
+    """Values of every round to the last digit: equal for the same launches, whatever the throughput was measured on."""
     return frozenset(run.launches.get(LATENCY, {}).items())
 
 
@@ -262,7 +262,7 @@ def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey
 def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread | None:
     """Over launches where these were recorded, for seeds repeat them; for other timings, one value per session.
 
-    The mean is geometric, of values on the basis of the comparison. None where the metric is no timing by launches, so that
+    The mean is geometric, of values on the basis of the comparison. None unless the metric is timed by launches, so that
     seeds are what it spreads over.
     """
     timed = {run.session: run for run in runs if run.session and run.launches and metric in run.metrics}

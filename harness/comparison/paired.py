@@ -161,7 +161,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def variance(values: Sequence[float]) -> float:
-    """Of a sample of two values or more."""
+    """Summary of a sample of two values or more."""
     n, mean = len(values), math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (n - 1)
 
@@ -278,8 +278,8 @@ def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple
     """Error of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
 
     The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom, which come
-    second, but no more than those of the smaller number of means: a large variance of two means may look small. None where one
-    fine-tuning seed says nothing of its own variance.
+    second, but no more than those of the smaller number of means: a large variance of two means may seem small. None where one
+    fine-tuning seed does not show its own variance.
     """
     if len(of_seeds) < 2:
         return None, 0.0
@@ -521,7 +521,7 @@ def tells(
 ) -> Tells:
     """What a task says of two arms by the scores of their replicates; `constant` is that of the majority baseline.
 
-    Both solve it where what is left to a perfect score could be the margin, or less: then nothing can be better by the margin.
+    Both solve it if the rest up to a perfect score could be the margin, or less: then nothing can be better by the margin.
     `items`: as many rows as each side counts (`rows_of`), by which a quality of 1 - margin has an error.
     """
 

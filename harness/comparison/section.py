@@ -31,7 +31,7 @@ CURVES = {
 }
 """Curves by step: their last value is that of one batch, no result of a run."""
 SERIES = (metrics.LENGTHS, metrics.LAUNCHES, metrics.BATCHES)
-"""Phases whose steps are lengths, launches or batch sizes: their last value says nothing of the others."""
+"""Phases whose steps are lengths, launches or batch sizes: their last value does not represent the others."""
 
 RESULTS = tuple(name for name in metrics.METRICS if name not in CURVES and not name.startswith(SERIES))
 """Metrics whose last value is a result of the run."""
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def first(self) -> Run:
-        """Any of its runs, for what all of an arm have in common."""
+        """Any of its runs, for what all runs of an arm share."""
         return self.runs[0]
 
     @cached_method
@@ -235,7 +235,7 @@ class Pairing:
         return [*self.before.runs, *self.after.runs]
 
     def side_by_side(self) -> tuple[Run, Run] | None:
-        """Of the latest session that launched both; an A/A replicate is taken for a baseline timed elsewhere."""
+        """Timings of the latest session that launched both; an A/A replicate stands for a baseline timed elsewhere."""
         section, own = self.section, {run.session for run in self.runs}
         for session in [name for name in reversed(section.sessions.names) if name in own]:
             before, after = ([run for run in side.runs if run.session == session and run.launches] for side in self.sides)

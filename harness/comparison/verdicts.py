@@ -45,7 +45,7 @@ FEWEST_EXACT = 6
 
 
 class Verdict(enum.Enum):
-    """What may be said of a change; DIRECTION_*: one seed or launch only, which is no evidence.
+    """Verdict on a change; DIRECTION_*: one seed or launch only, which is not evidence.
 
     SAME: by no more than the margin; INCONCLUSIVE: neither different nor the same; OPEN: what nothing can judge.
     """
@@ -72,7 +72,7 @@ class Evidence:
     `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR; `by_round`: rounds of one session, whose
     tests say what is different and what the same, whatever the floor. `counted`: what is the same is asked before what is
     different; nothing scatters but with the seed, or with a budget in seconds. `fewest`: replicates that a verdict takes.
-    `looks`: as how many independent ones the looks count by which measuring could have ended; each has its part of the level.
+    `looks`: effective number of interim analyses by which measuring could have ended; they share the level.
     """
 
     direction: Direction
@@ -173,12 +173,12 @@ class Evidence:
             return math.inf
 
     def items_reach(self, factor: float) -> float:
-        """What the items leave open with any number of replicates: of both tests together."""
+        """Sampling error that remains with any number of replicates, of both tests together."""
         return self.found.items * sum(quantiles(factor, self.looks))
 
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
-    """Better or worse by the metric's own direction; None for a metric that is no merit."""
+    """Better or worse by the metric's own direction; None for a metric without a better direction."""
     if direction is Direction.NEITHER:
         return None
     if absolute == 0:
@@ -262,7 +262,7 @@ class Change:
 
     @property
     def is_below_items(self) -> bool:
-        """Whether the items leave more than the margin open, however many pairs there are."""
+        """Whether the sampling error of the items exceeds the margin, however many pairs there are."""
         return self.evidence is not None and self.evidence.items_reach(self.factor) > self.evidence.margin
 
     @property
@@ -331,10 +331,10 @@ def change(
 ) -> Change | None:
     """The change of one metric; None where no pair of replicates has both. `floor` is in the scale of the comparison.
 
-    `reached`: what is counted is what a budget in time happened to reach, so that one pair says nothing of the next. `items`:
+    `reached`: what is counted is what a budget in time happened to reach, so that one pair does not predict the next. `items`:
     the standard error over the items of the validation data, of which there are `count`; `tells`: what the task can say of
     both; `looks`: numbers of seeds after which the study could have ended. Each has an equal part of the level (Bonferroni),
-    which holds whatever looks have in common.
+    which holds for dependent analyses.
     """
     pairs = [*itertools.product(before, after)] if design is Design.RUNS else pair(before, after)
     ratio = metric.by_ratio and all(before[first] > 0 and after[other] > 0 for first, other in pairs)

@@ -88,7 +88,7 @@ class TaskKind(Enum):
 
 
 UNTRAINED = (TaskKind.minimal_pairs, TaskKind.similarity, TaskKind.retrieval)
-"""Kinds of tasks that score a model as it is."""
+"""Kinds of tasks that score a model without training."""
 
 
 class Until(Enum):
@@ -123,7 +123,7 @@ class Optimizer(Enum):
 
 
 class Schedule(Enum):
-    """How the rate goes on after its warm-up."""
+    """Learning rate schedule after warm-up."""
 
     linear = "linear"  # linear decay to 0 over decay_fraction
     cosine = "cosine"  # cosine decay to 0 over decay_fraction (arXiv:1608.03983)

@@ -36,7 +36,7 @@ class CommandLine:
 
 
 def read(arguments: list[str]) -> CommandLine:
-    """The options and settings of a command; InputError for an unknown option, and for what is no setting."""
+    """The options and settings of a command; InputError for an unknown option, and for an argument that is not a setting."""
     options, words, overrides, rest = {}, [], [], iter(arguments)
     for before, argument in itertools.pairwise(["", *arguments]):
         for mark in ",=":

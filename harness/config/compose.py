@@ -215,7 +215,7 @@ class Source:
 
     @property
     def is_shipped(self) -> bool:
-        """Whether the primary config is none of the user's, and no folder of the user is searched beside it."""
+        """Whether the primary config is ours, and no folder of the user is searched."""
         mine = (self.folder, self.name, self.own_folder) != (Source.folder, Source.name, None)
         return not mine and "hydra.searchpath" not in map(key_of, self.settings)
 
@@ -233,7 +233,7 @@ class Source:
             private.CachingConfigRepository = Repository
 
     def compose(self, overrides: Iterable[str]) -> tuple[DictConfig, DictConfig]:
-        """The composed config, and beside it that of Hydra; InputError for one that names code or a folder."""
+        """The composed config, and Hydra's own; InputError for one that names code or a folder."""
         node = self.checked(overrides)
         HydraConfig.instance().set_config(node)  # for `${hydra:...}`
         of_hydra = node.hydra
@@ -268,7 +268,7 @@ class Source:
         return words
 
     def protocol(self, name: str) -> protocols.Protocol:
-        """That of a file, with what a file of the user must not have refused; InputError where there is none."""
+        """The config of a file, refusing what a user's file must not have; InputError if there is none."""
         loader: Any = GlobalHydra.instance().config_loader()
         result = CheckedRepository(loader.repository).load_config(f"protocol/{name}")
         if result is None:
@@ -386,7 +386,7 @@ class Sweep:
         return cls(source, jobs(several, source.names), swept, plain, has_launcher)
 
     def runs_of(self, others: tuple[str, ...]) -> tuple[list[RunConfig], bool]:
-        """Those of a job, composed once for all of its seeds; and whether their pretraining has the seed of the run."""
+        """The runs of a job, composed once for all of its seeds; and whether their pretraining has the seed of the run."""
         if others not in self.composed:
             self.composed[others] = runs_of(self.source, others, self.swept)
         return self.composed[others]
@@ -597,7 +597,7 @@ def keys_of_files(source: Source, of_hydra: DictConfig, overrides: Iterable[str]
 
 
 def _beside_weights(node: DictConfig, overrides: Sequence[str], said: dict[str, list[str]]) -> DictConfig:
-    """The node; beside weights, whose sizes are read later, those of the default scale refuse no heads and no groups."""
+    """The node; with weights, whose sizes are read later, those of the default scale refuse no heads and no groups."""
     typed = {*map(key_of, overrides), *itertools.chain(*said.values())}
     model, weights = node.model, (OmegaConf.select(node, key) for key in ("model.init_from", "pretrain.checkpoint"))
     if not any(weights) or "scale" in typed:
@@ -694,7 +694,7 @@ Composed = tuple[dict[str, str], RunConfig]
 
 
 def settings(composed: Composed, source: Source, overrides: Sequence[str], swept: list[str]) -> dict[str, str]:
-    """Settings of the arm beside its choices: swept keys, and keys of the model and its objective, with their typed values.
+    """Settings of the arm besides its choices: swept keys, and keys of the model and its objective, with their typed values.
 
     A value that equals the default of the run is left out, so that a sweep may include the unchanged model.
     """
@@ -730,7 +730,7 @@ def _composed(source: Source, overrides: tuple[str, ...]) -> Composed:
 
 @functools.lru_cache(maxsize=256)
 def _published(source: Source, overrides: tuple[str, ...]) -> ModelConfig:
-    """The same model at scale base."""
+    """The model at scale base."""
     model: Any = OmegaConf.to_object(hydra.compose(source.name, [*source.settings, *overrides, "task=bag", "scale=base"]).model)
     return model if isinstance(model, ModelConfig) else ModelConfig(**model)
 

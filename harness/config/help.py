@@ -1,4 +1,4 @@
-"""The page of `--help`, from the comments of the files in `conf/`; nothing of Python's schema is imported for it."""
+"""The first pages of `--help`, from the comments of the files in `conf/`; nothing of Python's schema is imported for it."""
 
 import difflib
 import re
@@ -9,35 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from harness.paths import conf_directory
-from harness.terminal import wrapped
+from harness.terminal import listed, wrapped
 
-PAGE: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-GROUPS = PAGE["groups"]
+PAGE: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+GROUPS: dict[str, str] = PAGE["groups"]
 
-HEAD = "harness: trains and measures variants of BERT-like encoders under equal conditions, and tracks every number in MLflow."
-CALL = "  python -m harness"
-
-TAIL = (
-    "Any key can be set: model.attention_window=32 finetune.learning_rate=1e-4 seed=7 study=NAME. `--cfg job` prints them all.",
-    "-q (--quiet) shows only problems and where the results are; every line is in sweep.log of the study.",
-    "Arms that are compared have three seeds each (seed=0,1,2) where none is named; seed=0 runs one. A single run has seed=0.",
-    "A run that is finished already is skipped; rerun=true runs it again. --config-dir FOLDER adds your own conf/ files.",
-    "HYDRA_FULL_ERROR=1 or hydra.verbose=true adds the traceback to an error. --version prints the version.",
-    'Tab completion, after installation: eval "$(harness -sc install=bash)"',
-)
+PROGRAM = "python -m harness"
 
 
-def page(commands: dict[str, str]) -> str:
-    """The whole help page, wrapped to the terminal; `commands` is name -> description."""
-    marked = {f"   {'*' if name == 'run' else ' '} {name}": text for name, text in commands.items()}
-    lines = [wrapped(HEAD), f"\n{CALL} [COMMAND] [-m] [-q] [group=choice ...] [key=value ...]\n"]
-    lines += ["Commands (each has a --help)", *(wrapped(text, 21, name) for name, text in marked.items())]
-    lines += ["\nExamples", *(f"{CALL}{words}\n{wrapped(text, 8)}" for words, text in PAGE["examples"].items())]
-    choices = "Groups and choices (* is the default); --help GROUP lists the keys of a group, --help KEY explains one"
-    lines += [f"\n{wrapped(choices)}"]
-    for group, meaning in GROUPS.items():
-        lines += [f"\n{wrapped(f'{group}: {meaning}', 2)}", *choices_of(group)]
-    return "\n".join([*lines, "", *map(wrapped, TAIL)])
+def first_page(commands: dict[str, str]) -> str:
+    """What one screen holds, wrapped to the terminal; `commands` is name -> description."""
+    examples = (f"  {PROGRAM}{words}\n{wrapped(text, 6)}" for words, text in PAGE["examples"].items())
+    parts = [
+        wrapped("Train and compare BERT-like encoders under equal conditions, and track every number in MLflow."),
+        f"Usage: {PROGRAM} [COMMAND] [-m] [GROUP=CHOICE ...] [KEY=VALUE ...]",
+        listed("Commands", {name: commands[name] for name in PAGE["commands"]["names"]}),
+        "\n".join(["Examples", *examples]),
+        listed("More", {f"--help {topic}": text for topic, text in PAGE["more"].items()}),
+    ]
+    return "\n\n".join(parts)
+
+
+def further_pages(commands: dict[str, str]) -> dict[str, str]:
+    """The pages that the first one names, but for those of single commands, groups and keys."""
+    choices = {group: f"{meaning} ({', '.join(names(group))})" for group, meaning in GROUPS.items()}
+    options = listed("Options of run, and of commands that compose a run", PAGE["options"])
+    return {"commands": f"{listed('Commands', commands)}\n\n{options}", "groups": listed("Groups and their choices", choices)}
 
 
 def names(group: str) -> list[str]:
@@ -48,11 +45,12 @@ def names(group: str) -> list[str]:
 def choices_of(group: str) -> list[str]:
     """A line for each choice, the default one marked."""
     default, lines = default_choices().get(group, ""), []
+    width = max(map(len, names(group))) + 6
     for name in names(group):
         text = Path(conf_directory(), group, f"{name}.yaml").read_text()
         comment = re.search(r"^# (?!.*@package)(.*)", text, re.MULTILINE)
-        mark = f"   {'*' if name in ([default] if isinstance(default, str) else default) else ' '} {name}"
-        lines.append(wrapped(comment[1] if comment else "", 26, mark) or mark)
+        mark = f"  {'*' if name in ([default] if isinstance(default, str) else default) else ' '} {name}"
+        lines.append(wrapped(comment[1] if comment else "", width, mark) or mark)
     return lines
 
 
@@ -75,7 +73,7 @@ def synonyms() -> dict[str, Any]:
 
 
 def meant(word: str, commands: Iterable[str]) -> list[str]:
-    """What a word that is no command stands for, by its meaning or nearly by its spelling; empty where nothing is near."""
+    """Commands that an unknown word may mean, by synonym or similar spelling; empty without a match."""
     words = {alias: command for command, aliases in synonyms()["commands"].items() for alias in aliases.split()}
     words |= {name.split()[-1]: f"harness {name}" for name in commands}
     near = [word.lower()] if word.lower() in words else difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.8)

@@ -3,6 +3,8 @@
 import difflib
 import inspect
 import re
+import shlex
+import textwrap
 from collections.abc import Iterable
 from enum import Enum
 from functools import cache
@@ -17,7 +19,7 @@ from harness.config.schema import REMOVED, default_of, flatten, stated_keys, typ
 from harness.errors import InputError, unknown
 from harness.models.ranges import Range, Role
 from harness.paths import conf_directory
-from harness.terminal import wrapped
+from harness.terminal import columns, listed, wrapped
 
 AT_MOST = 3
 """Names in one suggestion."""
@@ -118,45 +120,85 @@ def _page_of_group(group: str) -> str:
     lines = [f"{group}: {GROUPS[group]}", "", f"Choices{mark}", *choices_of(group)]
     texts = [(conf_directory() / group / f"{name}.yaml").read_text() for name in names(group)]
     packages = {match[1] for text in texts for match in PACKAGE.finditer(text)} - {"_global_"}
-    return "\n".join([*lines, *(f"\nEach of them sets keys of {name}: --help {name} lists them." for name in packages)])
+    return "\n".join([*lines, *(f"\nEach choice sets keys of {name}, which --help {name} lists." for name in packages)])
+
+
+WIDEST = 32
+"""Characters of the values of a key in the table of its section."""
+
+SPACIOUS = 110
+"""Columns from which on the meaning of a key is beside it, and not below it."""
 
 
 def _page_of_section(section: str) -> str:
-    described = inspect.getdoc(stated_keys()[section].section) or ""
-    lines, heading = [f"Keys, with their defaults: {described.splitlines()[0].partition('; read in')[0].rstrip('.')}"], ""
+    """Key, default, values and meaning in columns."""
     keys = [key for key in known_keys() if key.rpartition(".")[0] == section]
-    shown = {key: key if stated_keys()[key].section else f"{key}={_default(key)}" for key in keys}
-    types = {key: f"--help {key}" if stated_keys()[key].section else _type(key)[0] for key in keys}
-    width = max(map(len, shown.values())) + 4
-    type_width = max((len(types[key]) for key in keys if not (stated_keys()[key].section or _type(key)[1])), default=0)
-    for key in keys:
+    cells = {"": (f"Key of {section}", "Default", "Values")} | {
+        key: (key.rpartition(".")[2], "", f"--help {key}")
+        if stated_keys()[key].section
+        else (
+            key.rpartition(".")[2],
+            _default(key),
+            textwrap.shorten(_allowed(key) or _type(key)[0], WIDEST, placeholder=" ..."),
+        )
+        for key in keys
+    }
+    widths = [max(map(len, column)) + 2 for column in zip(*cells.values(), strict=True)]
+    shown = {key: "".join(map(str.ljust, row, widths)) for key, row in cells.items()}
+    lines, heading = [f"  {shown.pop('').rstrip()}"], ""
+    for key, line in shown.items():
         comment, its_heading = comment_of(key)
+        meaning, _, _ = comment.partition(" Example: ")
         if its_heading != heading:
-            heading = its_heading
-            lines.append(f"\n  {heading}" if heading else "")
-        lines.append(wrapped(f"{types[key]:<{type_width}}  {comment}", width, f"  {shown[key]}"))
+            lines, heading = [*lines, f"\n{its_heading}"], its_heading
+        if columns() < SPACIOUS:
+            lines += [f"  {line.rstrip()}", wrapped(meaning, 6)]
+        else:
+            lines.append(wrapped(meaning, sum(widths) + 2, f"  {line}", most=columns()))
     return "\n".join(lines)
 
 
 def _page_of_key(written: str, key: str) -> str:
     (kind, choices), comment, stated = _type(key), comment_of(key)[0], stated_keys()[key]
-    allowed = stated.field.metadata.get("range", Range()).expected(0)
-    lines = [f"{written}={_default(key)}", wrapped(f"{kind}{allowed and ', '}{allowed}", 2)]
-    lines += [wrapped(line, 2) for line in (comment, *(f"read where a run {when.why}" for when in stated.read)) if line]
-    lines.append(wrapped(f"role: {stated.role.value} ({_comments(Role)[stated.role.name][0]})", 2))
-    if any(choices.values()):
-        width = max(map(len, choices)) + 6
-        lines += ["", *(wrapped(its_comment, width, f"    {name}") or f"    {name}" for name, its_comment in choices.items())]
-    return "\n".join(lines)
+    place = re.search(r"; read in (.*)\.", inspect.getdoc(stated.owner) or "")
+    where = [place[1].replace("`", "")] if place else []
+    facts = {
+        "Values": ", ".join(filter(None, [kind, _allowed(key)])),
+        "Example": shlex.quote(f"{written}={example_of(key)}"),
+        "Read by": ", ".join([*where, *(f"if the run {when.why}" for when in stated.read)]) or "every run",
+        "Role": f"{stated.role.value}: {_comments(Role)[stated.role.name][0]}",
+    }
+    parts = [
+        f"{written}={_default(key)}",
+        wrapped(comment),
+        listed("Facts", facts),
+    ]
+    return "\n\n".join([*parts, *([listed("Choices", choices)] if any(choices.values()) else [])])
+
+
+def example_of(key: str) -> str:
+    """A value as it is typed: that of its comment, another choice than the default, or the default."""
+    default, values = _default(key), _type(key)[0].removesuffix(" or null").split(", ")
+    if found := re.search(r"(?:Example: (.+)|Typical: (\S+).*)\.", comment_of(key)[0]):
+        return found[1] or found[2]
+    return next((value for value in values if len(values) > 1 and value not in (default, "none")), default)
+
+
+def _allowed(key: str) -> str:
+    return stated_keys()[key].field.metadata.get("range", Range()).expected(0)
+
+
+KINDS = {bool: "true, false", int: "integer", float: "number", str: "text", Any: "any value"}
+"""Type -> what a user calls it."""
 
 
 def _type(key: str) -> tuple[str, dict[str, str]]:
-    """`int`, `str or null`, or the names that a value may have; and these names with their comments."""
+    """`integer`, `text or null`, or the names that a value may have; and these names with their comments."""
     hint = stated_keys()[key].hint
     null = " or null" if NoneType in get_args(hint) else ""
     kind = get_args(hint)[0] if null else hint
     if not (isinstance(kind, type) and issubclass(kind, Enum)):
-        return (kind.__name__ if kind in (bool, float, int, str) else re.sub(r"\b(\w+\.)+", "", str(kind))) + null, {}
+        return KINDS.get(kind, re.sub(r"\b(\w+\.)+", "", str(kind)).replace("str", "text")) + null, {}
     choices = {name: _comments(kind)[name][0] for name in kind.__members__}
     return ", ".join(choices) + null, choices
 

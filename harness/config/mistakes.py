@@ -116,7 +116,7 @@ def left_out(group: str) -> InputError:
 
 
 def refuse_choices(typed_choice: str, group: str, value: object) -> None:
-    """InputError for what is no name of a choice; for a list where the group takes one, Hydra would take the last of them."""
+    """InputError for an invalid name of a choice; for a list where the group takes one, Hydra would take the last of them."""
     chosen = value if isinstance(value, list) else [value]
     if not all(isinstance(name, str) for name in chosen):
         raise InputError(f"{typed_choice}: expected a name; choices for {group!r}: {', '.join(names(group))}")

@@ -27,7 +27,7 @@ CALLED = {"_target_", "()"}
 
 
 def refuse_unsound(path: Path) -> None:
-    """InputError, with line and column where there are any, for a file that is no YAML mapping within the limits."""
+    """InputError, with line and column where there are any, for a file that is not a YAML mapping within the limits."""
     if path.stat().st_size > LARGEST_BYTES:
         raise InputError(f"{path} has {path.stat().st_size:,} bytes: expected at most {LARGEST_BYTES:,}")
     try:
@@ -149,14 +149,14 @@ def refuse_resolvers(value: str, place: str) -> None:
 
 
 def load(path: Path) -> DictConfig:
-    """The values of a YAML file that is not composed, with texts as they are; InputError as of `refuse_unsound`."""
+    """The values of a YAML file that is not composed, with unchanged texts; InputError as of `refuse_unsound`."""
     refuse_unsound(path)
     values: dict[str, Any] = as_text(OmegaConf.to_container(OmegaConf.load(path), resolve=False))
     return OmegaConf.create(values)
 
 
 def as_text(value: Any) -> Any:
-    """The same plain value, with `${` in its texts written so that OmegaConf leaves it as it is."""
+    """The plain value, with `${` in its texts escaped for OmegaConf."""
     if isinstance(value, dict):
         return {key: as_text(one) for key, one in value.items()}
     if isinstance(value, list):

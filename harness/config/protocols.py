@@ -24,7 +24,7 @@ NAMED = re.compile(r"\+*protocol=(.*)")
 
 
 class OtherTaskError(InputError):
-    """A task of which a protocol says nothing."""
+    """A task that a protocol does not mention."""
 
 
 class Protocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ def of_task(overrides: Iterable[str]) -> tuple[str, list[str]]:
 
 
 def named(overrides: Iterable[str]) -> str | None:
-    """The protocol that overrides name, of several the last; InputError beside a choice that it would replace.
+    """The protocol that overrides name, of several the last; InputError with a choice that it would replace.
 
     `search=none` leaves out its search.
     """

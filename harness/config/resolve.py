@@ -72,7 +72,7 @@ MEASURED_LENGTH = 128
 """Default tokens of the measured text, and of a pretraining sequence."""
 
 OF_TEXT = ("tokenizer.file", "tokenizer.vocab_file")
-"""Keys of the tokenizer that are read beside published weights; with the second one its letter case is, too."""
+"""Keys of the tokenizer that are read with published weights; the second one also sets its letter case."""
 
 
 NAMES = {field.name for field in fields(EncoderConfig)}
@@ -81,7 +81,7 @@ GROUPS = ("model", "enhancement")
 """Those whose choices set keys of the encoder, at any scale."""
 
 SIZES = {"embedding_fraction": "embedding_size", "intermediate_size": "feed_forward_size"}
-"""Key -> the one that stands in its place where it is set."""
+"""Key -> the key that replaces it if set."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class Found:
     dtype: Dtype | None = None  # that of the run; differs from hardware.dtype where that is auto
     shape: EncoderConfig | None = None  # of an encoder of another package without weights, with the sizes that its class has
     kind: TaskKind | None = None  # of a task whose data set says it
+    task: TaskConfig | None = None  # with the splits and columns of its one file
 
 
 def resolve(composed: RunConfig, found: Found) -> RunConfig:
@@ -121,6 +122,8 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
     config = started_from(composed, found.checkpoint, found.shape)
+    if found.task is not None:
+        config = replace(config, task=found.task)
     if found.kind is not None:
         task = replace(config.task, kind=found.kind)
         task = replace(task, scores=[], headline="") if task.scores == SCORES[config.task.kind] else task
@@ -345,7 +348,7 @@ def _is_of_the_schema(node: Any) -> bool:
 
 
 def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[str] = ()) -> None:
-    """InputError for groups and keys of a composed run, but those `allowed`, that have no effect beside weights.
+    """InputError for groups and keys of a composed run, but those `allowed`, that have no effect with weights.
 
     A group that sets keys of the encoder says what the weights become; one that says what they are anyway may stand.
     """
@@ -447,7 +450,7 @@ def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
 
 
 def _shape_of_foreign(config: RunConfig, checkpoint: Checkpoint, said: list[str]) -> EncoderConfig:
-    """Of weights that another package computes: keys of the head, and fewer layers; InputError for other changes."""
+    """Allowed changes of weights that another package computes: keys of the head, and fewer layers; InputError for others."""
     shape, layers = checkpoint.shape, config.model.keep_layers
     depth = config.model.num_hidden_layers if "num_hidden_layers" in said else shape.num_hidden_layers
     depth = depth if layers is None else len(layers)

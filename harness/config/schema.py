@@ -148,6 +148,9 @@ class TaskConfig:
     test_split: str = option(
         "", OF_ROWS
     )  # Split with hidden labels, predicted by finetune.submit; empty if there is none. Example: test.
+    file: str | None = option(
+        None, OF_ROWS, role=Role.place, earlier=...
+    )  # One file for both splits: 80 % of its rows train, 20 % evaluate. Example: reviews.csv.
     train_file: str | None = option(
         None, OF_ROWS, role=Role.place
     )  # Path of the training file: CSV, TSV, JSON, JSON lines, Parquet or CoNLL. Example: train.csv.
@@ -173,7 +176,7 @@ class TaskConfig:
     label: str = "label"  # Column of the label; in CoNLL files its number works too.
     label_separator: str | None = option(
         None, MULTILABEL, earlier=...
-    )  # Separator of several labels in one cell; null tries `|`, `;` and `,`. Example: ;.
+    )  # Separator of several labels in one cell; null tries `|`, `;` and `,`. Example: /.
     labels: list[str] = field(default_factory=list)  # Class names in the order of their ids. Example: [negative,positive].
     scores: list[str] = field(
         default_factory=list
@@ -260,7 +263,7 @@ class TokenizerConfig:
     )  # Maximum characters to train the tokenizer on.
     vocab_size: int | None = option(
         8192, TOKENIZING, at_least=1, limit=LARGEST_TABLE
-    )  # Maximum vocabulary size; letters and special tokens are always kept. Null: what the model specifies.
+    )  # Maximum vocabulary size; letters and special tokens are always kept. Null: the model's own. Example: 8192.
     min_frequency: int = option(
         2, (TOKENIZING, MERGING), at_least=0
     )  # Minimum frequency of a pair to be merged (not for unigram).
@@ -268,7 +271,9 @@ class TokenizerConfig:
     multilingual: bool | None = option(
         False, (TOKENIZING, OF_LANGUAGES)
     )  # Also train the tokenizer on the text of task.languages, without labels.
-    separators: int | None = option(1, at_least=1, limit=100)  # Number of [SEP] tokens between the two texts of a pair.
+    separators: int | None = option(
+        1, at_least=1, limit=100
+    )  # Number of [SEP] tokens between the two texts of a pair. Example: 1.
     sentinels: int | None = option(
         None, earlier=0, at_least=0, limit=10_000
     )  # Number of sentinel tokens <extra_id_N> in the vocabulary. Null: 100 for span_corruption, else 0. Example: 100.
@@ -339,7 +344,7 @@ class SearchConfig:
 
     space: list[str] = field(
         default_factory=list
-    )  # Search space; choice(A,B) and tag(log,...) work too. Example: [finetune.learning_rate=interval(1e-5,1e-4)].
+    )  # Search space; choice(A,B) works too. Example: ["finetune.learning_rate=interval(1e-5,1e-4)"].
     trials: int = option(10, SAMPLED, at_least=1, limit=10000)  # Number of trials per arm and task.
     sampler: Sampler = Sampler.random  # Algorithm that selects the trials.
     part: float = option(1.0, IN_GRID, above=0, at_most=1)  # Share of the grid to run, sampled by search.seed.
@@ -427,7 +432,7 @@ class ModelConfig(EncoderConfig):
 
 @dataclass
 class OptimiserConfig:
-    """The optimizer and its schedule; read in `harness/training/optimiser.py` and `loop.py` beside it."""
+    """The optimizer and its schedule; read in `harness/training/optimiser.py` and `loop.py`."""
 
     batch_size: int = option(32, at_least=1)  # Examples per optimiser step.
     accumulation: int = option(1, at_least=1)  # Number of micro-batches per optimiser step (gradient accumulation).
@@ -516,7 +521,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
 
 @dataclass
 class FinetuneConfig(AdaptationConfig, OptimiserConfig):
-    """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py`, `loop.py` beside it."""
+    """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py` and `loop.py`."""
 
     enabled: bool = option(True, ALWAYS)  # Fine-tune the model; false only measures it.
     learning_rate: float | None = option(  # type: ignore[assignment]
@@ -569,14 +574,14 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
         return math.ceil(examples / self.batch_size)
 
     def planned_steps(self, examples: int) -> int:
-        """Optimiser steps of the epochs, at least one; how many a budget in seconds has, nobody knows."""
+        """Optimiser steps of the epochs, at least one; unknown for a budget in seconds."""
         steps = max(1, round(self.epochs * self.steps_per_epoch(examples)))
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
 
 @dataclass
 class MeasureConfig:
-    """What is measured beside training, and how often; read in `harness/measure/`."""
+    """What is measured besides training, and how often; read in `harness/measure/`."""
 
     enabled: bool = True  # Measure size, speed and memory; false only trains.
     length: int | None = option(
@@ -783,7 +788,7 @@ def _stated(kind: type, prefix: str, role: Role | None, read: tuple[When, ...]) 
 
 
 def keys_of(*roles: Role) -> tuple[str, ...]:
-    """Keys, and groups that end in a dot, whose role is one of these; keys of a section are not named beside it."""
+    """Keys, and groups that end in a dot, whose role is one of these; keys of a named section are left out."""
     keys = [key for key, stated in stated_keys().items() if stated.is_own and stated.role in roles]
     return tuple(name for key in keys for name in (key, f"{key}."))
 
@@ -842,7 +847,7 @@ def without(overrides: Iterable[str], keys: Iterable[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def members(keys: tuple[str, ...], groups: tuple[str, ...]) -> frozenset[str]:
-    """Those of the keys that are within the groups; a study's runs all have the same keys, so that few are computed."""
+    """The keys within these groups; a study's runs all have the same keys, so that few are computed."""
     return frozenset(key for key in keys if within(key, groups))
 
 

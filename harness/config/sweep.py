@@ -35,7 +35,7 @@ class Replicate:
 
     @classmethod
     def of(cls, job: Sequence[str]) -> "Replicate":
-        """A seed that is not a whole number stays among the others, and is refused there, as all do beside a `${...}`."""
+        """A seed that is not a whole number stays among the others, and is refused there, as all are next to a `${...}`."""
         matches = {override: re.fullmatch(r"(.+)=(\d+)", override) for override in job}
         seeds = {override: match for override, match in matches.items() if match and match[1] in SEEDS}
         if any("$" in override for override in job):  # `${...}` may name a seed

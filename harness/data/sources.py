@@ -182,9 +182,18 @@ def _parts(config: RunConfig, split: str, where: str, sizes: dict[str, int], who
         if end - first < loaded.count and config.data.split_seed is not None and task.kind not in UNCUT:
             column = loaded.columns.get(task.label, [None] * loaded.count)
             shuffled = labels.order(labels.strata(task, column, loaded.place), config.data.split_seed)
-            rows = sorted(shuffled[first:end])
+            rows = sorted(_together(task, loaded, shuffled, first, end) if task.file else shuffled[first:end])
         parts.append(loaded.part(rows))
     return parts
+
+
+def _together(task: TaskConfig, loaded: Loaded, shuffled: list[int], first: int, end: int) -> Iterator[int]:
+    """The rows of these places of an order; one whose text has been there before, case and blanks aside, goes with it."""
+    names, homes = [name for name in _wanted(task).fields if name in loaded.columns], dict[str, int]()
+    for place, row in enumerate(shuffled):
+        text = " ".join("\n".join(str(loaded.columns[name][row]) for name in names).casefold().split())
+        if first <= homes.setdefault(text, place) < end:
+            yield row
 
 
 def _options(config: Any) -> dict[str, Any]:
@@ -221,7 +230,7 @@ def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
     several = tuple(task.labels) if task.kind is TaskKind.multilabel else ()
     wanted = _wanted(task)
     for name, paths in source.files.items():
-        key = f"task.{name}_file" if is_own(task) else "task.folder"
+        key = "task.file" if task.file else f"task.{name}_file" if is_own(task) else "task.folder"
         rows: list[tuple[int | None, list[Any]]] = []
         names: dict[str, None] = {}
         for path in paths:

@@ -19,6 +19,7 @@ from harness.config.conditions import has_task, is_only_scored, is_pretrained
 from harness.config.resolve import Checkpoint, Found, pretraining_of, resolve, with_vocabulary
 from harness.config.schema import RunConfig
 from harness.corpus import overlap, prepare, sequences
+from harness.data import sources
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.hardware import facts
@@ -35,6 +36,9 @@ from harness.tasks import prepared
 
 SMALL = 4e6
 """Parameters in the layers up to which runs of a sweep train one on each core: a little more than those of scale mini."""
+
+FEW, FEW_ROWS = 5000, "only {:,} rows to train random weights on: add model=minilm to start from published ones"
+"""Rows of the user below which published weights are proposed, and what is said."""
 
 SHAPES = "harness.shapes"
 """The group of entry points with a `Resizing` of the name `match`."""
@@ -130,7 +134,7 @@ def stages(composed: list[RunConfig]) -> list[list[RunConfig]]:
 
 
 def _stage(run: RunConfig, task: str | None) -> tuple[str, ...]:
-    """The same for runs of one arm on this task, trials of a search too."""
+    """Equal for runs of one arm on this task, including trials of a search."""
     return (run.arm, run.scale_name, repr(run.settings_without("finetune")), str(task))
 
 
@@ -340,7 +344,9 @@ def _on_task(
             pretrained=str(needed.folder),
             overlap=_overlap(config, inputs),
         )
-    return PlannedRun(config, inputs, Identity(config, inputs).folder, needed, notes=_of_task(config.task.name, data.notes))
+    is_random = prerequisites.checkpoint is None and needed is None and sources.is_own(config.task)
+    notes = [*data.notes, *([FEW_ROWS.format(data.trained)] if is_random and (data.trained or FEW) < FEW else [])]
+    return PlannedRun(config, inputs, Identity(config, inputs).folder, needed, notes=_of_task(config.task.name, notes))
 
 
 def _of_task(name: str, notes: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Progress on the console: on a terminal a live screen of all runs, or a live line with loss and remaining time.
 
-There is no screen where standard output or the error stream is no terminal: then plain lines are printed.
+Without a terminal on standard output and error, plain lines are printed.
 """
 
 import sys
@@ -25,7 +25,7 @@ class Screen:
         self._runs = self._left = runs
         self._done, self._failed = 0, 0
         self.bars: Progress | None = None
-        """Those of what runs now; None where there is no screen."""
+        """Lines of current runs; None without a screen."""
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()

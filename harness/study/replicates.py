@@ -87,7 +87,7 @@ class Queue:
             self._paces.setdefault(forecast.kind_of(run), []).append(took)
 
     def _next(self, waiting: dict[str, list[Block]], given: dict[str, list[Block]]) -> str | None:
-        """The task of the next block; None where none fits into what is left of the budget."""
+        """The task of the next block; None if none fits into the remaining budget."""
         unfinished = [task for task, blocks in waiting.items() if blocks]
         first = [task for task in unfinished if len(given[task]) < FIRST]
         if first:
@@ -161,14 +161,14 @@ def width(given: list[Block]) -> float:
 
 @dataclass(frozen=True)
 class Look:
-    """What a look says: of each arm a text, and which are inconclusive."""
+    """Result of an interim analysis: a text per arm, and the inconclusive arms."""
 
     arms: dict[str, str]
     unresolved: list[str]
 
 
 def parts(planned: list[PlannedRun]) -> dict[int, list[PlannedRun]]:
-    """Number of seeds at each look -> the runs that it adds; all of them for a sweep that does not look."""
+    """Number of seeds at each interim analysis -> the runs that it adds; all of them for a sweep without any."""
     trained = not_needed(planned)
     seeds = sorted({run.identity.seed for run in trained})
     if planned[0].config.sweep.until is Until.seeds:
@@ -195,7 +195,9 @@ def announced(planned: list[PlannedRun]) -> list[str]:
 
 
 def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:
-    """Marks these runs, which have ended, with the number of looks, and judges them. RuntimeError where that fails."""
+    """Marks these runs, which have ended, with the number of interim analyses, and judges them. RuntimeError where that
+    fails.
+    """
     for run in planned:
         with FileLock(run.folder / paths.LOCK):
             record = run_folder.read(run.folder)
@@ -242,7 +244,7 @@ def trained(planned: list[PlannedRun]) -> dict[str, Arms]:
 
 
 def no_study(planned: list[PlannedRun]) -> str:
-    """Why what is planned is no study; empty where it is, and where nothing is compared."""
+    """Why the plan is not a study; empty if it is, or if nothing is compared."""
     counts = [replicates_of(runs) for arms in trained(planned).values() for runs in arms.values()]
     return paired.no_study(min(counts)) if counts else ""
 

@@ -39,7 +39,7 @@ BUSY_CPUS = 0.5
 """CPUs that other processes keep busy from which on the threads of a worker sleep while they wait for each other."""
 
 LONGEST_STEP_S = 30.0
-"""Most seconds that one look counts: a machine that slept, or a command that was stopped, did not let the worker work."""
+"""Maximum seconds that one poll counts: a suspended machine or a stopped command did not let the worker work."""
 
 Outcome = tuple[End, bool]
 """How a run ended, and whether it ran now."""
@@ -136,7 +136,7 @@ class Watchdog:
         self._seen: object = None
 
     def complaint(self) -> str | None:
-        """Why the worker must end, with the key that says so; None while it may go on. To be called every few seconds."""
+        """Why the worker must end, with the key that says so; None while it may continue. To be called every few seconds."""
         now, seen = time.monotonic(), []
         for path in paths.below(self._folder):  # a working worker changes its log, its curves, its checkpoints
             with contextlib.suppress(FileNotFoundError):  # renamed meanwhile

@@ -97,7 +97,7 @@ class Failures:
         self.ends: dict[int, End | None] = {}  # by place of the run; None: it needs a pretraining that did not finish
 
     def add(self, run: Planned, end: End, ran: bool) -> str | None:
-        """Takes the end of one run. Why the sweep must stop now, with the key that says so; None where it goes on."""
+        """Takes the end of one run. Why the sweep must stop now, with the key that says so; None if it continues."""
         if end.state is not State.finished:
             self.ends[run.place] = end
         if not ran:

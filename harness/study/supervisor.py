@@ -186,7 +186,7 @@ def refuse_as_one_command(configs: list[RunConfig]) -> None:
 
 
 def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
-    """Runs the seeds of one look after the other until every arm is resolved, and times them; whether all of these finished."""
+    """Runs the seeds of each interim analysis until every arm is resolved, and times them; whether all of these finished."""
     parts, ran, all_finished = replicates.parts(planned), [], True
     for line in replicates.announced(planned):
         console.plain(line)

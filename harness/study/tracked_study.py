@@ -58,8 +58,7 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     except RuntimeError as error:
         console.problem(f"no report: {redacted(str(error))}")
         return None
-    written = msgspec.json.decode((folder / document.FILE).read_bytes(), type=document.Document)
-    if shown := document.first_screen(written.screen):
+    if shown := document.first_screen(document.read((folder / document.FILE).read_bytes()).screen):
         console.result(f"\n{shown}\n")
     console.result(f"Report{'' if done == 'written' else ' (unchanged)'}: {os.path.relpath(folder / 'report.html')}")
     return folder
@@ -85,7 +84,7 @@ def show_table(planned: Sequence[PlannedRun], heading: str = "") -> None:
         console.problem(f"no table: {redacted(str(error))}")
         return
     if screen is not None:
-        console.result("\n".join(["", *filter(None, [heading]), document.first_screen(screen), ""]))
+        console.result("\n".join(["", *filter(None, [heading]), document.first_screen(screen, is_last=False), ""]))
 
 
 class Tables:

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 from harness.config.choices import TaskKind
-from harness.config.schema import TaskConfig
+from harness.config.schema import RunConfig, TaskConfig
 from harness.tasks.base import Examples
 from harness.tasks.rows import HIDDEN, WITH_CLASSES
 from harness.tasks.tagging import scheme_of
@@ -51,6 +51,18 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
             same = f"{100 * share:.3g} % of the rows of {name} are in train, too, but for case and blanks"
             notes.append(f"warning: {same}: their scores measure memory")
     return notes
+
+
+def of_file(config: RunConfig, splits: dict[str, Examples]) -> list[str]:
+    """What is read of the one file of a task, and how it is split; empty for any other task."""
+    task, counts = config.task, [f"{len(examples.items):,} rows" for examples in splits.values()]
+    if not task.file:
+        return []
+    columns = f"{' and '.join(task.fields)} is read as text, {task.label} as the label"
+    how = (
+        "in file order" if config.data.split_seed is None else f"stratified by label, data.split_seed={config.data.split_seed}"
+    )
+    return [f"{columns} of {task.file}; {counts[0]} train, {counts[-1]} evaluate ({how})"]
 
 
 def leaks(task: TaskConfig, splits: dict[str, Examples]) -> dict[str, float]:

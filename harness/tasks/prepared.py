@@ -75,9 +75,14 @@ def prepare(config: RunConfig) -> str:
     more_text = load_languages(config) if config.tokenizer.multilingual and is_trained else []
     said = {name: examples for name, examples in splits.items() if name not in _submitted(config).values()}
     leaked = notes.leaks(config.task, said)
-    noted = [*(note for table in tables.values() for note in table.notes), *notes.of_rows(config.task, said, leaked)]
+    noted = [
+        *notes.of_file(config, said),
+        *(note for table in tables.values() for note in table.notes),
+        *notes.of_rows(config.task, said, leaked),
+    ]
     origin = next(iter(tables.values())).origin
     facts: dict[str, Any] = {"notes": noted, "leaked": leaked.get("validation"), "origin": origin}
+    facts["trained"] = len(splits["train"].items) if "train" in splits else None
     key = _key(config, tables, [*more_text, *noted, *filter(None, [origin])])
     folder = paths.cache_folder(config.output) / key
     facts |= _row_hashes(config, tables)
@@ -122,6 +127,7 @@ class Facts:
     notes: list[str] = field(default_factory=list)  # what is said of the rows before a run
     leaked: float | None = None  # share of the rows of validation that are in train, too
     origin: str = ""  # name, revision, configuration and licence of a data set
+    trained: int | None = None  # rows of train; earlier versions have not kept them
     trained_rows: str | None = None  # hash of those of kind retrieval, which may be scored without them; not in `rows`
 
 

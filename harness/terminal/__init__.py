@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
@@ -22,6 +22,11 @@ NARROWEST = 20
 """Columns below which a terminal is taken for this wide: it breaks the lines itself."""
 
 Row = tuple[str, ...]
+
+
+class Strong(str):
+    """A cell in bold, on a terminal that has it."""
+
 
 DASH = "-"
 """In place of a value that is missing."""
@@ -40,7 +45,8 @@ def table(head: Row, rows: Sequence[Row], aligned: str = "lr", keys: int = 1) ->
     padded = []
     for texts, side in zip(zip(*lines, strict=True), aligned, strict=True):
         width = max(map(len, texts))
-        padded.append([text.ljust(width) if side == "l" else text.rjust(width) for text in texts])
+        filled = [text.ljust(width) if side == "l" else text.rjust(width) for text in texts]
+        padded.append([bold(cell) if isinstance(text, Strong) else cell for text, cell in zip(texts, filled, strict=True)])
     blocks = [padded[: keys + 1]]
     for place in range(keys + 1, len(head)):
         if aligned[place] == "R":
@@ -61,6 +67,12 @@ def _width(block: list[list[str]]) -> int:
     return sum(len(column[0]) + 2 for column in block) - 2
 
 
+def bold(text: str) -> str:
+    """The text in bold, where standard output is a terminal that is not asked to be plain (no-color.org)."""
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb" or not sys.stdout.isatty()
+    return text if plain else f"\x1b[1m{text}\x1b[0m"
+
+
 def _has_width() -> bool:
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
@@ -70,16 +82,22 @@ def columns() -> int:
     return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns) if _has_width() else WIDTH
 
 
-def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "") -> str:
-    """The text, at most WIDTH and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
+def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "", most: int = WIDTH) -> str:
+    """The text, at most `most` and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
 
     A number stays with its percent sign and with the bracket that says where it holds. No-break spaces are kept together.
     """
     bound = re.sub(r" (?=%|\(\d)", "\N{NO-BREAK SPACE}", text)
-    lines = textwrap.wrap(bound, min(WIDTH, columns()) - indent - len(ending), break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(bound, min(most, columns()) - indent - len(ending), break_long_words=False, break_on_hyphens=False)
     starts, endings = [first, *[""] * len(lines)], [*[ending] * (len(lines) - 1), ""]
     joined = (f"{start:{indent}}{line}{end}" for start, line, end in zip(starts, lines, endings, strict=False))
     return "\n".join(joined).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def listed(title: str, lines: Mapping[str, str]) -> str:
+    """Names and their meanings, wrapped to the terminal, below a title; empty without any."""
+    width = max(map(len, lines), default=0) + 4
+    return "\n".join([title, *(wrapped(meaning, width, f"  {name}") for name, meaning in lines.items())]) if lines else ""
 
 
 def counted(number: int, what: str) -> str:
@@ -142,8 +160,8 @@ class LiveLine:
         console.live_line("")
 
 
-OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that a terminal obeys, but for line breaks and tabs, and halves of characters, which cannot be written."""
+OBEYED = re.compile(r"(?!\x1b\[[01]m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a terminal obeys, but for line breaks, tabs and bold, and halves of characters, which cannot be written."""
 
 
 class Inert:

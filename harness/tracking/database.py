@@ -48,7 +48,7 @@ def exists(uri: str) -> bool:
 def ready(uri: str, make: Callable[[str], object]) -> None:
     """Makes the store where it is a SQLite file that does not exist; `make` creates the schema at an address.
 
-    BrokenStoreError for a file that is torn, InputError for one that is not ours.
+    BrokenStoreError for a corrupt file, InputError for one that is not ours.
     """
     path = path_of(uri)
     if path is None:
@@ -100,7 +100,7 @@ def _refuse_unless_ours(path: Path, reason: str) -> None:
 
 
 def _make(path: Path, make: Callable[[str], object]) -> None:
-    """Beside its place, and renamed: a process that is killed meanwhile, or a full disk, leaves no half of a store."""
+    """Writes a temporary file and renames it: a killed process or a full disk leaves no partial store."""
     for old in path.parent.glob(f".{path.name}.making*"):
         old.unlink()
     temporary = path.with_name(f".{path.name}.making-{uuid.uuid4().hex}")

@@ -243,7 +243,7 @@ class TrackedRun:
 def refuse_foreign_stores(configs: "Sequence[RunConfig]") -> None:
     """InputError where the file of a SQLite store is something else, before anything runs.
 
-    A torn store stops no run.
+    A corrupt store stops no run.
     """
     for config in configs:
         path = database.path_of(config.tracking.uri or paths.database_uri(config.output)) if config.tracking.mlflow else None

@@ -3,12 +3,12 @@
 from harness.commands import Command
 
 ARCHIVE = Command(
-    "all that the report of a study reads, and the report, in one folder to keep and share",
+    "Pack a report with the data it is computed from, without weights",
     "harness.plugins.archive.options:Archive",
     "harness.plugins.archive.pack:main",
 )
 VERIFY = Command(
-    "recompute the report of an archive; exit code 1 where a number differs",
+    "Recompute the report of an archive; exit code 1 if a number differs",
     "harness.plugins.archive.options:Verify",
     "harness.plugins.archive.verify:main",
 )

@@ -11,14 +11,14 @@ from harness.reports.options import Compared
 class Archive(Compared):
     """Writes all that the report of a study reads, without weights, and the report made from that."""
 
-    study: str = word("STUDY", meaning="name of the study")
-    to: Path = key(meaning="new folder, or an archive to replace")
-    lean: bool = key(False, "no logits, sentence pairs or summary.csv; long curves keep only the steps of shorter ones")
-    pictures: str | None = key(None, "which pictures to keep, such as changes.svg,loss.svg (all)")
+    study: str = word("STUDY", meaning="Name of the study.")
+    to: Path = key(meaning="New folder, or an archive to replace.")
+    lean: bool = key(False, "Leave out logits, sentence pairs and summary.csv, and thin out long curves.")
+    pictures: str | None = key(None, "Pictures to keep. Example: changes.svg,loss.svg. Default: all.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
     """Recomputes every number of an archived report; exit code 1 where one differs."""
 
-    folder: Path = word("FOLDER", meaning="an archive, as `python -m reports archive` writes it")
+    folder: Path = word("FOLDER", meaning="Folder of an archive, written by `python -m reports archive`.")

@@ -50,7 +50,9 @@ class Checks:
 
 
 def main(options: Verify) -> int:
-    """0 where everything agrees, else 1, with the first differences on stdout; InputError for a folder that is no archive."""
+    """0 where everything agrees, else 1, with the first differences on stdout; InputError for a folder that is not an
+    archive.
+    """
     folder = options.folder
     with still_line("computing all numbers anew: some seconds, a minute for hundreds of runs"):
         checks = verify(folder)

@@ -3,7 +3,7 @@
 from harness.commands import Command
 
 COMMAND = Command(
-    "claims of papers and notebooks against what is counted, timed and trained here",
+    "Check claims of papers against counts, timings and scores",
     "harness.plugins.audit.options:Audit",
     "harness.plugins.audit.command:main",
 )

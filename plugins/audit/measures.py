@@ -90,7 +90,9 @@ def _objective(config: RunConfig) -> Objective:
 
 
 def visible_pairs(config: EncoderConfig, length: int) -> int:
-    """Pairs (token, token that it sees) in all layers, by what their attention states as its reach; InputError without one."""
+    """Pairs (token, token that it sees) in all layers, by the receptive field that their attention states; InputError without
+    one.
+    """
     if config.body is not Body.transformer or config.global_tokens or config.segment_length is not None:
         raise InputError(
             "part: visible_pairs counts layers of attention without global tokens and segments, got "
@@ -160,7 +162,7 @@ OF_MODEL: dict[str, Callable[[Classifier], int]] = {
     "layer_attention": _first_layer("attention"),
     "layer_feed_forward": _first_layer("feed_forward"),
 }
-"""Part -> its parameters in a classifier of two classes, beside the components of the component table."""
+"""Part -> its parameters in a classifier of two classes, in addition to those of the component table."""
 
 OF_OBJECTIVE: dict[str, Callable[[Objective], int]] = {"pretraining": size.count, "masked_lm_output": _output_matrix}
 """Part -> its parameters in the pretraining; the output matrix has none of its own where it is the token embedding."""
@@ -180,7 +182,7 @@ BACKWARD = 2
 
 @dataclass(frozen=True)
 class Instruments:
-    """What measuring needs beside the reading."""
+    """Inputs of measuring besides the reading."""
 
     shapes: Shapes
     timed: bool  # whether speed is timed now
@@ -353,7 +355,7 @@ def _(reading: claims.NotTestable, _: Instruments) -> Measured:
 # Speed
 
 ROUNDS, SECONDS = 8, 0.02
-"""Of a timing, and seconds of the calls that one value is the mean of, at least."""
+"""Number of timings, and minimum seconds of the calls that one value averages."""
 
 Call = Callable[[], object]
 

@@ -15,13 +15,13 @@ class Audit(Store):
     --measure times what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
 
     A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with
-    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml beside my_conf/model/NAME.yaml.
+    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml for my_conf/model/NAME.yaml.
     """
 
-    claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")
-    vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece per line, for claims about the ids of a text")
-    where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
-    measure: bool = key(False, "times what is claimed of speed: minutes")
+    claims: tuple[str, ...] = key((), "Files in conf/claims/, names of claims, or paths, comma-separated. Default: all.")
+    vocab_file: str | None = key(None, "WordPiece vocabulary for claims about token ids, one piece per line.")
+    where: tuple[str, ...] = key((), f"Rows to show, by {', '.join(AUDIT_FILTERS)}. Example: verdict=refuted.")
+    measure: bool = key(False, "Time the claims about speed, which takes minutes.")
     config_dir: str | None = key(None, kind="hydra")
 
     def __post_init__(self) -> None:

@@ -64,7 +64,7 @@ class Match:
 
     @property
     def run(self) -> Run:
-        """Any run of `of`, for what all of its runs have in common."""
+        """Any run of `of`, for what all of its runs share."""
         return self.pairing.after.first
 
     @property

@@ -30,7 +30,7 @@ ROUNDED = 0.05
 
 
 def compare(row: TableScore, runs: list[Run], protocol: Mapping[str, str]) -> Measured:
-    """The same number of runs here, in points, with the 95 % interval of what other seeds give; why it is not comparable.
+    """Difference to as many runs here, in points, with the 95 % interval of what other seeds give; why it is not comparable.
 
     `protocol` has the settings that the protocol states for the task. The interval is that of the difference between two
     means, of our seeds and of the published ones. A median, or a best score, varies less than a single run, whose variance

@@ -18,7 +18,7 @@ Where = Mapping[str, Any]
 
 
 PAIRS = "pairs"
-"""How many runs a point compares: shown beside its conditions, and none itself."""
+"""Number of runs that a point compares: shown with its conditions, and not one of them."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Settled:
 
 
 def of_claim(settled: list[Settled]) -> Settled:
-    """That of the reading that decides, or of all scores of a table: the first one of `Verdict`, and how many have which."""
+    """The verdict of the deciding reading, or of all scores of a table: the first one of `Verdict`, and the count of each."""
     if len(settled) == 1:
         return settled[0]
     counts = [(verdict, sum(each.verdict is verdict for each in settled)) for verdict in Verdict]

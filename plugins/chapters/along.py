@@ -138,7 +138,7 @@ def points_of(section: Section) -> dict[str, Points]:
 
 
 def references(section: Section) -> dict[str, float]:
-    """What needs no model: word frequencies, and guessing beside them; empty where these are not scored."""
+    """Baselines without a model: word frequencies and guessing; empty if these are not scored."""
     scores = {
         name: [run.metrics[metric] for run in section.runs if metric in run.metrics] for name, metric in REFERENCES.items()
     }

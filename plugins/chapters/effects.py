@@ -1,4 +1,4 @@
-"""Effects of a factorial design: what each change of the baseline gives alone, on average, last, and beside the others."""
+"""Effects of a factorial design: what each change of the baseline gives alone, on average, last, and with the others."""
 
 from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Factorial designs: which changes of the baseline were combined with which, and what each adds, alone and beside the others.
+"""Factorial designs: which changes of the baseline were combined with which, and what each adds, alone and with the others.
 
 An effect is a contrast: a weighted sum over arms, computed within each seed (each round for launches), so that what arms share
 cancels (Montgomery, Design and Analysis of Experiments, ch. 6). Ratios are contrasted as logarithms.
@@ -97,7 +97,7 @@ def design(section: Section) -> Design | None:
 
 
 def effects(study: Design) -> list[Effect]:
-    """All whose arms there are. An interaction is how much more one change gives beside the other than without it, and
+    """All effects whose arms exist. An interaction is how much more one change gives with the other than without it, and
     stacking how much more all together give than the sum of what each gives alone."""
     every, none = frozenset(study.factors), frozenset[str]()
     of_sum = {every: 1.0, none: len(study.factors) - 1.0} | {frozenset([factor]): -1.0 for factor in study.factors}

@@ -107,7 +107,7 @@ def _welch(before: np.ndarray, after: np.ndarray) -> float | None:
 
 
 def _crossings(x: np.ndarray, lead: np.ndarray, half: tuple[float, ...] | None) -> list[Crossing]:
-    """Sign changes of the lead, straight between measured lengths on logarithmic axes; equal is no win."""
+    """Sign changes of the lead, straight between measured lengths on logarithmic axes; a tie does not count."""
     found, interval = [], None
     for index in range(len(x) - 1):
         here, there = lead[index], lead[index + 1]

@@ -1,4 +1,4 @@
-"""Variants as published beside the same ones resized to the cost of the baseline: is it the design, or the size?"""
+"""Variants as published and resized to the cost of the baseline: is it the design, or the size?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the report opens with beside its table: a picture of all changes, and a curve along the number that is swept."""
+"""Opening of the report besides its table: a picture of all changes, and a curve along the swept number."""
 
 import math
 from pathlib import Path

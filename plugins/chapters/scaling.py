@@ -166,7 +166,7 @@ def _stretches(race: Race) -> list[str]:
 
 
 def _ends(crossing: Crossing, race: Race) -> list[str]:
-    """Of its interval; an end beyond the measured lengths is marked."""
+    """Text of its interval; an end beyond the measured lengths is marked."""
     if crossing.interval is None:
         return []
     low, high = crossing.interval

@@ -22,7 +22,7 @@ from harness.reports.writing.formats import Chapter, code, escape
 def expected_best(scores: Sequence[float], trials: int) -> float:
     """Expectation of the highest of `trials` independent draws from the empirical distribution of the scores, exactly.
 
-    ValueError without a score, or for more trials than there are scores: the distribution says nothing of them.
+    ValueError without a score, or for more trials than there are scores: the distribution does not cover them.
     """
     count = len(scores)
     if not 1 <= trials <= count:

@@ -3,17 +3,17 @@
 from harness.commands import Command
 
 MEMORY = Command(
-    "memory of a training step by batch size, and the largest batch that fits",
+    "Measure the memory of a training step by batch size",
     "harness.plugins.costs.options:Memory",
     "harness.plugins.costs.memory:main",
 )
 PLAN = Command(
-    "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
+    "Show what a sweep would run and how long it would take",
     "harness.plugins.costs.options:Plan",
     "harness.plugins.costs.plan:main",
 )
 PROFILE = Command(
-    "parameters, FLOPs, latency and memory of variants, without training",
+    "Measure FLOPs, latency and memory of models, without training",
     "harness.plugins.costs.options:Profile",
     "harness.plugins.costs.profile:main",
 )

@@ -38,7 +38,7 @@ OF_TYPE: dict[type[nn.Module], str] = {
 dropout and residual sum of a block belong to the component of the block."""
 
 OF_NAME = {"dropout": HEAD, "head": HEAD}
-"""The same for direct children of the classifier, by name."""
+"""Components of the classifier's direct children, by name."""
 
 SEPARATOR = " | "
 """Between component and module name in the name of a range."""

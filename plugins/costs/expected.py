@@ -45,7 +45,7 @@ PROBED_FLOPS = 1e11
 FEWEST_STEPS, MOST_STEPS = 2, 6
 
 FORWARD_SHARE = 1 / 3
-"""Of the FLOPs of a training step, those of its forward pass."""
+"""Share of a training step's FLOPs in its forward pass."""
 
 POLL_S = 0.1
 
@@ -124,7 +124,7 @@ def work(run: PlannedRun) -> Work:
 def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
     """Runs a few steps of it in a worker; None where the worker fails, which the run itself will say.
 
-    `passive`: its threads sleep while they wait for each other, as those of a run beside other processes.
+    `passive`: its threads sleep while they wait for each other, as those of a run on a busy machine.
     """
     steps = FEWEST_STEPS
     if needed.flops and needed.steps:

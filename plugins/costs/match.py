@@ -4,7 +4,7 @@ A shape is searched once for all tasks and seeds of an arm, on the first of its 
 search found is kept in the folder of the study, so that the same command has the same runs again.
 
 Counted costs are those of the project's own counters, on the meta device. Latency is measured in interleaved launches of fresh
-processes and compared with the baseline's round by round; each is divided by the time of the reference workload beside its
+processes and compared with the baseline's round by round; each is divided by the time of the reference workload next to its
 calls, which takes out how busy the machine was.
 """
 
@@ -33,7 +33,7 @@ from harness.study.plan import Resizing
 from harness.terminal import live_line, scaled
 
 FEED_FORWARD_STEP = 8
-"""Of a feed-forward width: the multiple that gated ones are rounded to."""
+"""Multiple to which gated feed-forward widths are rounded."""
 
 LARGEST = 64
 """Times the published value up to which a key is raised."""

@@ -1,6 +1,6 @@
 """What a training step holds in memory: `python -m harness memory model=albert scale=base batch_sizes=[1,4,8] [fits=2GB]`.
 
-Prints weights, gradients, optimiser state and activations of each batch size, measured and by formula, beside the peak of the
+Prints weights, gradients, optimiser state and activations of each batch size, measured and by formula, and the peak of the
 process; what activation checkpointing saves and costs; and the largest batch that fits. Each batch size has its own process.
 """
 

@@ -32,13 +32,13 @@ class Plan(Composed):
 
     replicates: ClassVar[bool] = True
 
-    probe: bool = key(False, "times a few steps of what no earlier run tells, some seconds each")
+    probe: bool = key(False, "Time a few steps of what no earlier run has timed, some seconds each.")
     flops_per_second: float | None = key(
         None,
-        "FLOP/s of another device, to extrapolate training from its counted FLOPs",
+        "FLOP/s of another device, to estimate training time from counted FLOPs.",
         range=ABOVE_ZERO,
     )
-    price: float | None = key(None, "price of an hour of one device, to extrapolate the cost", range=ABOVE_ZERO)
+    price: float | None = key(None, "Price per device hour, to estimate the cost.", range=ABOVE_ZERO)
 
     def overrides(self) -> list[str]:
         return self.typed()
@@ -57,11 +57,11 @@ class Profile(Composed):
     """
 
     rounds: int | None = key(
-        None, "launches of a variant (as many as fit into a minute, from 5 to 20; 1 of a single one)", range=COUNT
+        None, "Launches per variant. Default: 5 to 20, as many as fit in a minute; 1 for a single variant.", range=COUNT
     )
-    trace: bool = key(False, "time by component too, with a trace of each variant as a file")
-    json: bool = key(False, "writes the raw values, profile.json")
-    to: Path = key(Path("multirun", "profile"), "folder of these files, in `output` where that is set")
+    trace: bool = key(False, "Also time each component, and write a trace file per variant.")
+    json: bool = key(False, "Write the raw values to profile.json.")
+    to: Path = key(Path("multirun", "profile"), "Folder of these files, in `output` if that is set.")
 
     def overrides(self) -> list[str]:
         return [*([] if self.is_sweep else ["-m"]), *self.with_a_task()]  # each column is a run of a sweep
@@ -74,17 +74,15 @@ class Memory(Composed):
     Everything else chooses model and machine: model=albert scale=base hardware.threads=2 ...
     """
 
-    batch_sizes: tuple[int, ...] = key(
-        (1, 4, 8), "sequences of one optimiser step, in one piece", range=Range(at_least=1, limit=1e6)
-    )
-    length: str | None = key(None, "tokens of each sequence (measure.length: 128, or as many as the model takes)")
+    batch_sizes: tuple[int, ...] = key((1, 4, 8), "Batch sizes to try.", range=Range(at_least=1, limit=1e6))
+    length: str | None = key(None, "Tokens per sequence. Default: measure.length.")
     activation_checkpointing: str | None = key(
         None,
-        "true, false or both (finetune.activation_checkpointing)",
+        "true, false or both. Default: finetune.activation_checkpointing.",
         choices=("true", "false", "both"),
         called="choice",
     )
-    fits: int | None = key(None, "memory, such as 2GB: searches the largest batch that stays within it", read=bytes_of)
+    fits: int | None = key(None, "Memory limit; finds the largest batch that fits. Example: 2GB.", read=bytes_of)
 
     def overrides(self) -> list[str]:
         return [*super().overrides(), *([f"measure.length={self.length}"] if self.length else [])]

@@ -107,7 +107,7 @@ TITLES = {
     "train_step/tokens_per_s": "training",
     "train_step/peak_memory_bytes": "training peak memory",
 }
-"""Metric -> title beside which two variants fit 80 columns, with the unit behind it; all others are those of reports."""
+"""Metric -> short title with unit, so that two variants fit 80 columns; others use the report's."""
 
 HEAD = 14
 """Letters of a line of a head."""
@@ -325,7 +325,7 @@ def measure(variants: dict[str, RunConfig], rounds: int | None, traces: dict[str
 
 
 def render(columns: dict[str, Column]) -> str:
-    """The table, each variant with its ratio beside it, and below it the reasons of its dashes."""
+    """The table, each variant with its ratio, and below it the reasons for dashes."""
     variants = {label: column for label, column in columns.items() if label != AGAIN}
     rows: list[tuple[str, ...]] = []
     missing: Reasons = []

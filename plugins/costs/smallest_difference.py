@@ -55,7 +55,7 @@ def smallest(planned: list[PlannedRun]) -> list[Smallest]:
 
 
 def _of_family(tasks: dict[str, replicates.Arms], baseline: str, values: Values, counts: list[int], number: int) -> Smallest:
-    """Over these tasks; `number`: of looks."""
+    """Smallest difference over these tasks; `number`: of interim analyses."""
     metric = metrics.get(replicates.LOSS if tags.PRETRAINING_TASK in tasks else replicates.SCORE)
     others = dict.fromkeys(label for arms in tasks.values() for label in arms if label != baseline)
     variances, items, pairs = [], [], []

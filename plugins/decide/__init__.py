@@ -1,24 +1,26 @@
-"""Questions beside a report: what differs between two runs, which arms pass a gate or satisfy limits, what a study can tell."""
+"""Questions besides a report: what differs between two runs, which arms pass a gate or satisfy limits, what a study can
+tell.
+"""
 
 from harness.commands import Command
 
 COMPARE = Command(
-    "what differs between two runs: settings, environment, numbers",
+    "Show how two runs differ: settings, environment, numbers",
     "harness.plugins.decide.options:Compare",
     "harness.plugins.decide.compare:main",
 )
 GATE = Command(
-    "exit code 1 where an arm is not shown to be at most so much worse, for CI",
+    "Fail (exit code 1) unless arms are shown to be non-inferior, for CI",
     "harness.plugins.decide.options:Gate",
     "harness.plugins.decide.gate:main",
 )
 PICK = Command(
-    "the arms that satisfy limits on size, speed, memory and score",
+    "List the arms that meet limits on size, speed, memory and score",
     "harness.plugins.decide.options:Pick",
     "harness.plugins.decide.pick:main",
 )
 POWER = Command(
-    "the smallest difference of scores that so many seeds and items would show",
+    "Compute the smallest detectable score difference of a design",
     "harness.plugins.decide.options:Power",
     "harness.plugins.decide.power:main",
 )

@@ -45,7 +45,7 @@ No name of an arm begins so: in names of variants a space follows nothing but a 
 
 
 class Outcome(enum.Enum):
-    """What a test says; all but PASSED fail the gate. ABOVE: what is counted, and so is no matter of chance."""
+    """What a test says; all but PASSED fail the gate. ABOVE: a count, which is not subject to chance."""
 
     PASSED = "passed"
     INFERIOR = "inferior"
@@ -84,7 +84,7 @@ class Test:
 
     @property
     def level_of_look(self) -> float:
-        """Looks by which a session could have ended have their part of the level: its end depends on the same times."""
+        """Interim analyses by which a session could have ended share the level: its end depends on the same times."""
         return self.level / self.evidence.looks if self.evidence else self.level
 
     @property
@@ -315,7 +315,7 @@ def main(options: Gate) -> int:
 
 
 def _recorded(ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[Test], options: Gate) -> dict[str, Any]:
-    """The ledger's answer where it has one; else the candidate is judged at the level of the next look, and written down."""
+    """The ledger's answer where it has one; else the candidate is judged at the level of the next analysis, and recorded."""
     rows = [[row for section in comparison.sections if (row := section.row_of(label))] for label in (pair.before, pair.after)]
     sides = [[run for row in of_side for run in row.runs] for of_side in rows]
     before, after = (sorted({_name(run) for run in side}) for side in sides)
@@ -387,7 +387,7 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
 
 
 def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
-    """The same of results of any tool, of one file or folder or of two."""
+    """Gate on results of any tool, in one file or folder or in two."""
     asked, against = results.asked_of(options), options.against
     new = results.rows_of(present(options.results), asked)
     if against:

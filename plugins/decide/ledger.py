@@ -1,6 +1,6 @@
 """The ledger of `python -m reports gate --ledger FILE`: JSON lines, one a candidate, against one baseline.
 
-The k-th candidate has 6 / (pi k)^2 of the level, or one N-th in a ledger of N looks: half of it at the first look, a quarter
+The k-th candidate has 6 / (pi k)^2 of the level, or one N-th in a ledger of N analyses: half of it at the first one, a quarter
 at the second, with more seeds, and so on. All sum to the level at most, so that whatever the candidates have in common, and
 whichever of them is looked at again, at most one ledger in twenty holds a false pass (Bonferroni).
 """
@@ -90,7 +90,7 @@ class Ledger:
     def locked(cls, path: Path, looks: int | None) -> Iterator["Ledger"]:
         """The ledger, which no other process changes meanwhile; at the end, all that was added is on disk, or nothing.
 
-        InputError for another number of looks than it has.
+        InputError for another number of analyses than it has.
         """
         try:
             file = open(path, "a+b", opener=paths.not_a_link)  # noqa: SIM115 - closed below
@@ -184,7 +184,7 @@ class Ledger:
 
 
 def overview(path: Path | None) -> str:
-    """All candidates of a ledger, the frontier, and the level of the next look."""
+    """All candidates of a ledger, the frontier, and the level of the next analysis."""
     if path is None or path.is_symlink() or not path.is_file():
         raise InputError(f"--ledger {str(path)!r} is no file; expected a ledger that gate has written")
     ledger = Ledger.read(path)

@@ -7,7 +7,7 @@ from harness.errors import InputError
 from harness.grammar import key, word
 from harness.models.ranges import Range
 from harness.plugins.judge.options import Files
-from harness.reports.options import NEWEST, STUDIES, Runs, Store
+from harness.reports.options import STUDIES, Runs, Store
 
 LIMIT = Range(at_least=0, limit=float("inf"))
 
@@ -20,11 +20,11 @@ class Compare(Store):
     comes last.
     """
 
-    run_a: str = word("RUN_A", meaning="id, name, or the beginning of the name of a run's folder")
-    run_b: str = word("RUN_B", meaning="the other one, by the same")
-    study: tuple[str, ...] = key((), "where to search (every study)", whole=True)
-    all: bool = key(False, "numbers that are equal, too")
-    format: str = key("text", "text for a terminal, md or csv", choices=("text", "md", "csv"))
+    run_a: str = word("RUN_A", meaning="Id, folder or name of a run; the beginning of a name is enough.")
+    run_b: str = word("RUN_B", meaning="The other run.")
+    study: tuple[str, ...] = key((), "Study to search; may be repeated. Default: all.", whole=True)
+    all: bool = key(False, "Also show equal numbers.")
+    format: str = key("text", "Format: text, md or csv.", choices=("text", "md", "csv"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,23 +34,23 @@ class Gate(Files, Runs):
     Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.
     """
 
-    results: Path | None = word("RESULTS", None, "file or folder of results of any tool, in place of a study")
-    study: str | None = key(None, "study that is judged; without one, the ledger is shown")
-    against: str | None = key(None, "study or results to judge against (itself, with baseline=)")
-    baseline: str | None = key(None, "arm to judge against (the same arm; in one study, base)")
-    max_drop: str | None = key(None, "of the score: 0.5% of what it was, or 0.5points")
-    max_slowdown: str | None = key(None, "of the latency, or of timing=, such as 5%")
-    max_memory: str | None = key(None, "more peak memory of inference and of training, such as 5%")
-    max_cost: str | None = key(None, "more FLOPs, bytes moved and operators, which are counted, such as 5%")
+    results: Path | None = word("RESULTS", None, "File or folder of results of another tool, instead of a study.")
+    study: str | None = key(None, "Study to judge. Default: show the ledger.")
+    against: str | None = key(None, "Reference study or results. Default: the study itself.")
+    baseline: str | None = key(None, "Reference arm. Default: the same arm; within one study, base.")
+    max_drop: str | None = key(None, "Largest acceptable drop of the score. Example: 0.5% or 0.5points.")
+    max_slowdown: str | None = key(None, "Largest acceptable increase of latency, or of timing=. Example: 5%.")
+    max_memory: str | None = key(None, "Largest acceptable increase of peak memory, in inference and training. Example: 5%.")
+    max_cost: str | None = key(None, "Largest acceptable increase of FLOPs, bytes moved and operators. Example: 5%.")
     timing: str | None = key(
-        None, "metric of max_slowdown= (latency by the clock of the device, else by the wall clock)", called="metric"
+        None, "Metric of max_slowdown=. Default: latency in device time, else in wall-clock time.", called="metric"
     )
-    better: bool = key(False, "passes arms alone that are also shown to be better in a quantity")
-    json: bool = key(False, "verdicts, margins, evidence and what would settle them, as JSON")
-    move_baseline: bool = key(False, "allows another baseline than that of the ledger's last line")
-    arm: tuple[str, ...] = key((), "arm to judge; may be repeated (all)", whole=True)
-    ledger: Path | None = key(None, "JSON lines of all candidates, who share the level of 5 %")
-    looks: int | None = key(None, "candidates of a new ledger, each with 1/N of the level", range=Range(at_least=1))
+    better: bool = key(False, "Require that an arm is also better in at least one quantity.")
+    json: bool = key(False, "Print verdicts, margins and evidence as JSON.")
+    move_baseline: bool = key(False, "Allow another baseline than that of the ledger's last line.")
+    arm: tuple[str, ...] = key((), "Arm to judge; may be repeated. Default: all.", whole=True)
+    ledger: Path | None = key(None, "Ledger (JSON lines) of all candidates, which share the 5 % level.")
+    looks: int | None = key(None, "Number of candidates in a new ledger; each gets 1/N of the level.", range=Range(at_least=1))
 
     def __post_init__(self) -> None:
         """InputError for options without effect."""
@@ -67,12 +67,14 @@ class Gate(Files, Runs):
 class Pick(Runs):
     """Arms that satisfy limits, the best score first; exit code 1 where none does."""
 
-    study: tuple[str, ...] = key((), f"{STUDIES} {NEWEST}", whole=True)
-    max_latency_ms: float | None = key(None, "limit on latency", range=LIMIT)
-    max_params: float | None = key(None, "limit on parameters", range=LIMIT)
-    max_memory_mb: float | None = key(None, "limit on peak memory of inference", range=LIMIT)
-    at_least: tuple[str, ...] = key((), "METRIC=NUMBER in base units, such as eval/score=0.8; may be repeated", whole=True)
-    at_most: tuple[str, ...] = key((), "METRIC=NUMBER in base units; may be repeated", whole=True)
+    study: tuple[str, ...] = key((), STUDIES, whole=True)
+    max_latency_ms: float | None = key(None, "Maximum latency in ms.", range=LIMIT)
+    max_params: float | None = key(None, "Maximum number of parameters.", range=LIMIT)
+    max_memory_mb: float | None = key(None, "Maximum peak memory of inference in MB.", range=LIMIT)
+    at_least: tuple[str, ...] = key(
+        (), "Minimum of a metric, in base units; may be repeated. Example: eval/score=0.8.", whole=True
+    )
+    at_most: tuple[str, ...] = key((), "Maximum of a metric, in base units; may be repeated.", whole=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,18 +84,26 @@ class Power(Files, Runs):
     How seeds scatter is known from a pilot (study= or pilot=), or stated (sd=). Without them the items alone count.
     """
 
-    arms: int | None = key(None, "arms, the baseline among them (those of the pilot, else 2)", range=Range(at_least=2))
-    tasks: int | None = key(None, "tasks whose mean is compared (those of the pilot, else 1)", range=Range(at_least=1))
-    items: int | None = key(None, "items of each task (those of the pilot)", range=Range(at_least=1))
-    seeds: int = key(3, "seeds of each arm", range=Range(at_least=3))
-    score: float | None = key(None, "score at which items count (that of the pilot, else 0.8)", range=Range(above=0, below=1))
-    sd: float | None = key(
-        None, "scatter over seeds of one arm's scores on one task, such as 0.01", range=Range(above=0, below=1)
+    arms: int | None = key(
+        None, "Number of arms, baseline included. Default: that of the pilot, else 2.", range=Range(at_least=2)
     )
-    study: tuple[str, ...] = key((), "study of the store that is a pilot", whole=True)
-    pilot: Path | None = key(None, "file or folder of results of any tool that is a pilot")
-    all_pairs: bool = key(False, "compares all pairs of arms")
-    difference: str | None = key(None, "what is wanted, such as 1point: says what shows it")
+    tasks: int | None = key(
+        None, "Number of tasks whose mean is compared. Default: that of the pilot, else 1.", range=Range(at_least=1)
+    )
+    items: int | None = key(None, "Evaluation items per task. Default: those of the pilot.", range=Range(at_least=1))
+    seeds: int = key(3, "Seeds per arm.", range=Range(at_least=3))
+    score: float | None = key(
+        None,
+        "Expected score, which sets the sampling error. Default: that of the pilot, else 0.8.",
+        range=Range(above=0, below=1),
+    )
+    sd: float | None = key(
+        None, "Standard deviation of an arm's scores over seeds. Example: 0.01.", range=Range(above=0, below=1)
+    )
+    study: tuple[str, ...] = key((), "Pilot study in the store.", whole=True)
+    pilot: Path | None = key(None, "Pilot results of another tool: file or folder.")
+    all_pairs: bool = key(False, "Compare all pairs of arms.")
+    difference: str | None = key(None, "Difference to detect; prints the seeds and items it takes. Example: 1point.")
 
     def __post_init__(self) -> None:
         """InputError for two sources of the scatter."""

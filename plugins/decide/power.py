@@ -21,7 +21,7 @@ from harness.reports.writing.formats import POINTS
 from harness.terminal import counted, table, wrapped
 
 SEEDS, TIMES = (3, 5, 10, 20), (1, 4, 16)
-"""Numbers of seeds that are shown beside that of the plan, and numbers of items as multiples of its own."""
+"""Numbers of seeds shown with the plan's, and numbers of items as multiples of its own."""
 EVER = 10**9
 """So many seeds, or items, leave nothing open."""
 NONE = "no number of"

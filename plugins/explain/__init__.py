@@ -3,22 +3,22 @@
 from harness.commands import Command
 
 DESCRIBE = Command(
-    "what a variant is, or several side by side: keys, parameters, shapes, pictures",
+    "Show the architecture of a model, or compare several",
     "harness.plugins.explain.options:Describe",
     "harness.plugins.explain.describe:main",
 )
 INSPECT = Command(
-    "the inputs of one item or of your text, and the attention over them",
+    "Show the input ids and attention of one example or text",
     "harness.plugins.explain.options:Inspect",
     "harness.plugins.explain.inspect:main",
 )
 TOKENIZER = Command(
-    "how tokenizers cut a text: pieces per word, unknown ones, lengths",
+    "Compare tokenizers: pieces per word, unknown tokens, lengths",
     "harness.plugins.explain.options:Tokenizer",
     "harness.plugins.explain.tokenizer:main",
 )
 TOUR = Command(
-    "ten steps through an encoder on your text, with the commands, as pages and as one HTML file",
+    "Walk through an encoder in ten steps, from text to verdict",
     "harness.plugins.explain.options:Tour",
     "harness.plugins.explain.tour:main",
     is_live=True,

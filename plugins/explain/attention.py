@@ -51,7 +51,7 @@ MOST_STATES = 8
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """One attention of one layer; a row of `weights` is a query, a column a key."""
+    """One attention of one layer; rows of `weights` are queries, columns are keys."""
 
     title: str
     weights: Tensor  # (H, T, T)
@@ -145,7 +145,7 @@ class KernelCalls(TorchFunctionMode):
 
 
 def draw(maps: Sequence[AttentionMap], pieces: Sequence[str], title: str) -> Figure:
-    """A row of maps a layer, a column a head. Pieces are named where letters fit."""
+    """One row of maps per layer, one column per head. Pieces are named where letters fit."""
     heads, count = len(maps[0].weights), len(pieces)
     gap, side = 1 + count // 12, 3.4 if heads <= 4 else 1.9  # in pieces; in inches
     step = count + gap

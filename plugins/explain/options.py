@@ -25,10 +25,10 @@ class Tour:
     """
 
     text: str = key(
-        "The old keeper of the bank was robbed yesterday.", "a text of yours, or a file with one; a second text after ` ||| `"
+        "The old keeper of the bank was robbed yesterday.", "Text, or a file with one; ` ||| ` separates a second text."
     )
-    to: Path = key(Path("multirun", "tour", "tour.html"), "the page with all steps")
-    all: bool = key(False, "prints all steps without waiting for Enter, as where there is no terminal")
+    to: Path = key(Path("multirun", "tour", "tour.html"), "HTML page with all steps.")
+    all: bool = key(False, "Print all steps without waiting for Enter.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +47,12 @@ class Describe(Composed):
     """
 
     topics: ClassVar[tuple[str, ...]] = ("variant", "beside", "scales", "activations", "positions", "coordinates", "numpy")
-    topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
-    text: str = key("The boys were ready in the field.", "text that `numpy` shows, and whose words see each other in `beside`")
+    topic: str = word("TOPIC", "variant", "What to show; the topics are explained below.", choices=topics, called="topic")
+    text: str = key("The boys were ready in the field.", "Text for `numpy`, and for the attention pictures of `beside`.")
     flops_per_second: float | None = key(
-        None, "FLOP/s of a device: `beside` extrapolates the time of pretrain=own pretrain.tokens=42.6e9", range=ABOVE_ZERO
+        None, "FLOP/s of a device, from which `beside` estimates the time of the published pretraining.", range=ABOVE_ZERO
     )
-    to: Path = key(Path("multirun", "describe"), "folder of the pictures, in `output` where that is set")
+    to: Path = key(Path("multirun", "describe"), "Folder of the pictures, in `output` if that is set.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,17 +77,15 @@ class Inspect(Weights):
     Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...
     """
 
-    item: str | None = key(None, "id of the row, as its data set has it")
-    text: str | None = key(None, "in place of an item: a text of yours, the texts of a pair separated by ` ||| `")
-    split: str = key("validation", "of the task: train, validation, test, or a name of its own")
-    to: Path = key(Path("multirun", "inspect"), "folder of the pictures, in `output` where that is set")
-    png: bool = key(False, "PNG as well as SVG")
-    attention: bool = key(False, "the attention of every layer and head too, of RUN, checkpoint= or text=")
-    word: str | None = key(None, "of text=: products of its queries with all keys, and its weights of attention, as numbers")
-    layer: int = key(-1, "of word=: 1 is the first, -1 the last", range=Range(at_least=-1000, limit=1000))
-    texts: str | None = key(
-        None, "in place of text=, with word=: how alike its vectors are in several texts, separated by ` ||| `, by layer"
-    )
+    item: str | None = key(None, "Id of the row in its data set.")
+    text: str | None = key(None, "Text instead of an item; ` ||| ` separates the texts of a pair.")
+    split: str = key("validation", "Split of the task.")
+    to: Path = key(Path("multirun", "inspect"), "Folder of the pictures, in `output` if that is set.")
+    png: bool = key(False, "Write PNG files as well as SVG.")
+    attention: bool = key(False, "Also show the attention of every layer and head.")
+    word: str | None = key(None, "Word of text= whose attention scores and weights are printed as numbers.")
+    layer: int = key(-1, "Layer for word=: 1 is the first, -1 the last.", range=Range(at_least=-1000, limit=1000))
+    texts: str | None = key(None, "Texts, separated by ` ||| `, in which the vectors of word= are compared.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,16 +116,16 @@ class Tokenizer(Composed):
 
     reads_as_runs: ClassVar[bool] = False
 
-    run: str | None = word("RUN", None, f"{RUN}: its tokenizer")
+    run: str | None = word("RUN", None, f"{RUN.capitalize()}, whose tokenizer is shown.")
     kinds: tuple[str, ...] | None = key(
-        None, f"what is trained and compared ({','.join(TOKENIZERS)})", choices=TOKENIZERS, called="kind"
+        None, f"Tokenizers to train and compare. Default: {','.join(TOKENIZERS)}.", choices=TOKENIZERS, called="kind"
     )
-    text: str | None = key(None, "in place of the held-out text: a text of yours, word by word")
-    characters: int = key(1_000_000, "of held-out text that is counted, at most", range=Range(at_least=1, limit=1e12))
+    text: str | None = key(None, "Text to show word by word, instead of held-out text.")
+    characters: int = key(1_000_000, "Maximum characters of held-out text.", range=Range(at_least=1, limit=1e12))
     keep: str | None = key(
-        None, "used: writes the tokenizer with the pieces of these texts alone, for weights", choices=("used",), called="choice"
+        None, "used: write a tokenizer with only the pieces that these texts use.", choices=("used",), called="choice"
     )
-    to: Path = key(Path("multirun", "tokenizer"), "folder of the picture, or of the tokenizer, in `output` where that is set")
+    to: Path = key(Path("multirun", "tokenizer"), "Folder of the picture or tokenizer, in `output` if that is set.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -28,6 +28,7 @@ from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import Found, resolve
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.corpus.prepare import Lines
+from harness.data import one_file
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids
 from harness.errors import InputError, present, writing
@@ -154,6 +155,7 @@ def texts_of(config: RunConfig, is_corpus: bool, split: str) -> Iterable[str]:
     """The texts of a split of the corpus or of the task; those of a corpus are read again in every iteration."""
     if is_corpus:
         return Lines(config, split)
+    config = replace(config, task=one_file.with_splits(config) or config.task)
     examples = tasks.kind_of(config.task).examples(config.task, load_table(with_labels(config), split))
     if config.task.kind is TaskKind.tokens:
         return [" ".join(words) for words in examples.texts]

@@ -3,12 +3,12 @@
 from harness.commands import Command
 
 EXPORT = Command(
-    "a trained model as a checkpoint that transformers loads",
+    "Write a model as a transformers checkpoint or ONNX file",
     "harness.plugins.export.options:Export",
     "harness.plugins.export.command:main",
 )
 SUBMISSION = Command(
-    "pack predictions for GLUE's page",
+    "Pack predictions for the GLUE leaderboard",
     "harness.plugins.export.options:Submission",
     "harness.plugins.export.submission:main",
 )

@@ -14,15 +14,15 @@ EXPORTS = ("transformers", "onnx")
 class Export(Store):
     """Writes a model that was trained here as a checkpoint of transformers or an ONNX file, or into MLflow's model registry."""
 
-    run: str = word("RUN", meaning=RUN)
-    to: Path | None = key(None, "new folder (RUN/export, or RUN/onnx)")
-    format: str = key("transformers", "transformers or onnx (the extra [serve])", choices=EXPORTS)
-    family: str | None = key(None, "model_type to write (the first that expresses the model)")
-    license: str = key("unknown", "licence of the weights in the model card, as the hub names it")
-    register: str | None = key(None, "name in the model registry of MLflow, to which a version is added instead of a folder")
+    run: str = word("RUN", meaning=f"{RUN.capitalize()}.")
+    to: Path | None = key(None, "New folder. Default: RUN/export or RUN/onnx.")
+    format: str = key("transformers", "Format: transformers, or onnx (needs the extra [serve]).", choices=EXPORTS)
+    family: str | None = key(None, "model_type to write. Default: the first that can express the model.")
+    license: str = key("unknown", "License of the weights in the model card, as named by the hub.")
+    register: str | None = key(None, "Name in MLflow's model registry; adds a version there instead of a folder.")
 
     def __post_init__(self) -> None:
-        """InputError also for a folder or format beside a name in the registry."""
+        """InputError also for a folder or format with a name in the registry."""
         super().__post_init__()
         for name in ("to", "format", "family") if self.register is not None else ():
             if (value := getattr(self, name)) != Export.__dataclass_fields__[name].default:
@@ -33,5 +33,5 @@ class Export(Store):
 class Submission:
     """Packs the answers that runs with finetune.submit=true left for GLUE's page."""
 
-    folders: tuple[Path, ...] = word("RUN...", meaning="folders of runs with finetune.submit=true")
-    to: Path = key(Path("submission.zip"), "archive to write")
+    folders: tuple[Path, ...] = word("RUN...", meaning="Folders of runs with finetune.submit=true.")
+    to: Path = key(Path("submission.zip"), "Zip file to write.")

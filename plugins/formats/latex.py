@@ -9,7 +9,7 @@ from harness.document import Document, Section, Table, unmarked
 from harness.reports.render import Format
 
 TEXT_WIDTH = 158
-"""Digits beside each other on a page of A4 in landscape; a column takes GAP more than its text."""
+"""Digits that fit side by side on a landscape A4 page; a column takes GAP more than its text."""
 GAP = 3
 LONGEST = 24
 """Digits of a column at most: a longer line of a cell is broken, a longer word anywhere."""
@@ -67,7 +67,7 @@ def _size(text: str) -> float:
 
 
 def _line(text: str) -> str:
-    """Where a long word may be broken; a bracket at its begin is no option of the line break before."""
+    """Where a long word may be broken; a bracket at its beginning is not read as an option of the line break before."""
     words = (escape(word) if _size(word) <= LONGEST else r"\allowbreak{}".join(map(_letter, word)) for word in text.split(" "))
     line = " ".join(words)
     return "{}" + line if line.startswith(("[", "*")) else line

@@ -3,7 +3,7 @@
 from harness.commands import Command
 
 JUDGE = Command(
-    "compare the arms in results of any tool: tables, lm-evaluation-harness, MTEB, Trainer and others",
+    "Compare results of other tools: lm-evaluation-harness, MTEB, tables",
     "harness.plugins.judge.options:Judge",
     "harness.plugins.judge.judging:main",
 )

@@ -20,11 +20,11 @@ from harness.plugins.judge.options import Files, Judge
 from harness.plugins.judge.ranks_text import ranks_section
 from harness.plugins.judge.results import ResultsReader
 from harness.reports import render, report
-from harness.reports.chapters import overview
 from harness.reports.read import GROUP, StudyRuns, read
 from harness.reports.reading.sqlite_reader import SqliteReader
 from harness.reports.reading.store import Folders, Output, Packed, Reader
 from harness.reports.reading.study import Options, Study
+from harness.reports.screen import ALL, screen
 from harness.reports.writing.tables import COLUMNS, Line, score_title, spread_and_change
 from harness.terminal import wrapped
 
@@ -52,7 +52,7 @@ class Verdicts:
 
     def _text(self, comparison: Comparison) -> str:
         notes = self.output.notes.get(comparison.study, ()) if isinstance(self.output, Packed) else ()
-        shown = ["\n".join(map(wrapped, [comparison.study, *notes])), first_screen(overview.screen(comparison))]
+        shown = ["\n".join(map(wrapped, [comparison.study, *notes])), first_screen(screen(comparison, (ALL,)))]
         if self.options.all_pairs or self.options.random_tasks:
             shown += in_terminal(ranks_section(comparison, self.options.random_tasks))
         return "\n\n".join(filter(None, shown))

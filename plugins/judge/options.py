@@ -11,12 +11,14 @@ from harness.reports.options import Pairs
 class Files:
     """What files of results do not say."""
 
-    metric: str | None = key(None, "the metric alone, of results that have several")
-    columns: tuple[str, ...] = key((), "what a table calls the columns, such as arm=model,seed=run")
-    task: str | None = key(None, "the task, where files do not say it")
-    seed: str | None = key(None, "the seed, where files do not say it")
-    unit: str | None = key(None, "of metrics whose files do not say it: share, percent, ms, bytes, 1, ...")
-    direction: str | None = key(None, "of metrics whose files do not say it", choices=("higher", "lower"))
+    metric: str | None = key(None, "Metric to use if the results have several.")
+    columns: tuple[str, ...] = key((), "Column names of a table. Example: arm=model,seed=run.")
+    task: str | None = key(None, "Task, if the files do not say it.")
+    seed: str | None = key(None, "Seed, if the files do not say it.")
+    unit: str | None = key(None, "Unit of the metrics, if the files do not say it: share, percent, ms, bytes, 1.")
+    direction: str | None = key(
+        None, "Direction of the metrics, if the files do not say it: which values are better.", choices=("higher", "lower")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +29,8 @@ class Judge(Files, Pairs):
     others. A table has one row per value, with columns such as arm, task, seed, metric, value and item.
     """
 
-    paths: tuple[Path, ...] = word("PATH...", meaning="files and folders of results")
-    arm: str | None = key(None, "the arm, where files do not say it")
-    unpaired: bool = key(False, "treats runs with equal seeds as independent")
-    to: Path | None = key(None, "folder for the report (none is written)")
-    format: str = key("md,html,csv", "what to write there, of md, html, csv, latex, parquet, png, comment")
+    paths: tuple[Path, ...] = word("PATH...", meaning="Files and folders of results.")
+    arm: str | None = key(None, "Arm, if the files do not say it.")
+    unpaired: bool = key(False, "Treat runs with equal seeds as independent.")
+    to: Path | None = key(None, "Folder of the report. Default: no report is written.")
+    format: str = key("md,html,csv", "Formats to write there: md, html, csv, latex, parquet, png, comment.")

@@ -36,7 +36,7 @@ class Place:
 
     `rank` is that of its mean, 1 of the best; `ranks` the simultaneous 95 % interval: above are at least the arms shown to be
     better, below those shown to be worse (arXiv:1708.02729). `best`: the probability that no other arm is better; `interval`:
-    that of the mean, of 95 %. Both leave out what all arms have in common, such as the luck of a seed, and are None where no
+    that of the mean, of 95 %. Both leave out what all arms share, such as the luck of a seed, and are None where no
     pair has an interval.
     """
 

@@ -54,7 +54,7 @@ def ranks_section(comparison: Comparison, random_tasks: bool) -> Section:
 
 
 def rankings_of(comparison: Comparison, random_tasks: bool) -> list[Ranking]:
-    """Rankings by the headline score, and by what other tools have measured beside it."""
+    """Rankings by the headline score, and by what other tools have also measured."""
     measured = dict.fromkeys(name for run in comparison.runs for name in run.metrics)
     names = [name for name in measured if name == HEADLINE or name.startswith(metrics.OF_OTHERS)]
     design = Design.TASKS if random_tasks else None

@@ -1,1 +1,1 @@
-"""Pictures of a report: what the chapters of plug-ins that draw have in common, and their files as PNG."""
+"""Pictures of a report: tools shared by the chapters of plug-ins that draw, and their files as PNG."""

@@ -64,7 +64,7 @@ LOG = "log scale"
 LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)), (math.inf, (1,)))
 """Largest over smallest value below which a logarithmic axis has these ticks in every power of ten."""
 DASHES = ((0, (4, 3)), (0, (1, 2)))
-"""Of lines at one height."""
+"""Labels of lines at one height."""
 ROW = 0.27
 """Inches from a row of a picture of rows to the next one."""
 LEGEND_ROW, LEGEND_LETTER, LEGEND_MARGIN = 0.18, 0.075, 1.9
@@ -200,7 +200,7 @@ def rows(panels: Sequence[Sequence[str]], wide: float, margin: float = 0, **size
 
 
 def rows_of(panels: Iterable[Iterable[str]], wide: float) -> tuple[Figure, list[Axes]]:
-    """A figure of panels with a row for each of these labels, two panels beside each other, wider for long names."""
+    """A figure of panels with a row for each of these labels, two panels side by side, wider for long names."""
     names = [[*short_names(labels).values()] for labels in panels]
     return rows(names, wide + max(map(wider, names)), most=2)
 
@@ -256,7 +256,7 @@ def _level(axes: Axes, name: str, height: float, dashes: tuple[int, tuple[int, i
 
 
 def series(axes: Axes, arm: ArmStyle, label: str, x: Any, y: Any, x_bars: Any = None, y_bars: Any = None, **look: Any) -> None:
-    """Points of an arm with their bars; what `look` says is otherwise than for other arms."""
+    """Points of an arm with their bars; `look` overrides the style of other arms."""
     size, front = (9, 4) if arm.is_baseline else (6, 3)
     style = arm.line_and_marker | {"markersize": size, "linewidth": 1.3, "zorder": front, "elinewidth": 0.9, "capsize": 2}
     style |= {"markeredgecolor": "white", "markeredgewidth": 0.3}
@@ -278,7 +278,7 @@ def ticks_at_lengths(axes: Axes, lengths: Sequence[float]) -> None:
 
 
 def same_span(axes: Sequence[Axes], least: float, highest: float = math.inf) -> None:
-    """Vertical axes that are equally long, at least `least`, so that what is nearly equal looks nearly equal.
+    """Vertical axes that are equally long, at least `least`, so that nearly equal values look nearly equal.
 
     They end at `highest`, which no value can exceed, or above it where something is drawn there.
     """
@@ -362,7 +362,7 @@ def draw(make: Callable[..., Figure | None], *arguments: object) -> Picture | No
 
 
 def pictured(captions: Mapping[str, str], files: Mapping[str, bytes]) -> list[document.Picture]:
-    """Those of the pictures that were drawn, with their captions."""
+    """The pictures that were drawn, with their captions."""
     return [document.Picture(name, text) for name, text in captions.items() if name in files]
 
 

@@ -3,7 +3,7 @@
 from harness.commands import Command
 
 PREDICT = Command(
-    "labels and probabilities of new texts, or vectors of every token (output=vectors)",
+    "Predict labels of new texts, or write token vectors",
     "harness.plugins.predict.options:Predict",
     "harness.plugins.predict.predict:main",
 )

@@ -45,14 +45,14 @@ class Predict(Weights):
     beside: tuple[str, ...] = key((), "Input columns to copy into the output. Example: [id,text]")
     batch_size: int | None = key(None, "Rows per batch. Default: 64; 32 for vectors.", range=COUNT)
     bert_config_file: Path | None = key(
-        None, "of vectors, in place of weights: the bert_config.json of an encoder that is randomly initialised"
+        None, "Vectors: bert_config.json of a randomly initialised encoder, instead of weights."
     )
-    fields: tuple[str, ...] = key(("text",), "of vectors: columns of a table, one, or the two of a pair, [premise,hypothesis]")
+    fields: tuple[str, ...] = key(("text",), "Vectors: one or two text columns. Example: [premise,hypothesis].")
     layers: tuple[int, ...] | None = key(
-        None, "of vectors: such as [-1,-2,-3,-4], the default; 0 is the embeddings, 1 the first layer, -1 the last"
+        None, "Vectors: layers; 0 is the embeddings, -1 the last layer. Default: [-1,-2,-3,-4]."
     )
     max_length: int | None = key(
-        None, "of vectors: tokens of a text, longer ones are cut (128, or as many as the model takes)", range=Range(at_least=4)
+        None, "Vectors: maximum tokens per text. Default: 128, or the model's maximum.", range=Range(at_least=4)
     )  # one less than a pair of one piece each needs
 
     @property

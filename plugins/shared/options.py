@@ -9,7 +9,7 @@ from harness.grammar import Composed, group_of, key, word
 from harness.models.ranges import Range
 from harness.redact import refuse_address
 
-RUN = "folder or name of a run, or its id in the tracking store"
+RUN = "folder, name or id of a run"
 OF_MODEL = ("model", "scale", "enhancement")
 """Config groups that choose the model."""
 
@@ -20,7 +20,7 @@ ABOVE_ZERO, COUNT = Range(above=0, limit=float("inf")), Range(at_least=1)
 class Store(OutputFolder):
     """Where the runs and the tracking store are."""
 
-    uri: str | None = key(None, "tracking store (SQLite in the folder of the runs)", name="tracking.uri")
+    uri: str | None = key(None, "Tracking store. Default: SQLite in `output`.", name="tracking.uri")
 
     def __post_init__(self) -> None:
         """InputError for an address that none can be, or that holds a password."""
@@ -33,8 +33,8 @@ class Weights(Composed):
 
     reads_as_runs: ClassVar[bool] = False
 
-    run: str | None = word("RUN", None, RUN)
-    checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
+    run: str | None = word("RUN", None, f"{RUN.capitalize()}.")
+    checkpoint: str | None = key(None, "Folder of weights, or name on the hub, instead of RUN.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -263,7 +263,7 @@ class Tracker(Backend):
 
     @classmethod
     def attempt_of(cls, run: str, uri: str | None, output: str) -> str | None:
-        """That of a run id."""
+        """The run with this id."""
         try:
             client = client_of(uri, output)
             if client is None:

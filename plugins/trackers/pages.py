@@ -69,7 +69,7 @@ def _unused(values: Mapping[str, Any], is_pretraining: bool) -> tuple[str, ...]:
 def main_and_details(
     values: Mapping[str, float], curves: Mapping[str, int], task: str
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Results in the order in which MLflow lists them, and details; a result that ends one of the curves is no detail.
+    """Results in the order in which MLflow lists them, and details; a result that ends one of the curves is not a detail.
 
     The score is there under the name of its task, too, so that no chart or column mixes tasks.
     """
@@ -87,10 +87,10 @@ PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": " tokens",
 """Units that get a prefix -> how they are written."""
 
 MOST_CHARACTERS = 4000
-"""Of a study's description: MLflow keeps 8,000 of a tag."""
+"""Maximum characters of a study's description: MLflow keeps 8,000 of a tag."""
 
 TRAINING = "workflowType=machine_learning"
-"""Of an address: without it MLflow's pages are those for language-model apps."""
+"""Query of an address: without it MLflow's pages are those for language-model apps."""
 
 REPORT_FOLDER = "report"
 """In the files of a study's run."""

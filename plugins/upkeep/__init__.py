@@ -3,7 +3,7 @@
 from harness.commands import Command
 
 CLEAN = Command(
-    "remove data, launches and temporary files that no run needs; asks first",
+    "Remove stale files that no run needs; asks first",
     "harness.plugins.upkeep.options:Clean",
     "harness.plugins.upkeep.clean:main",
 )
@@ -13,12 +13,12 @@ DELETE = Command(
     "harness.plugins.upkeep.delete:main",
 )
 SYNC = Command(
-    "send results to MLflow that it has missed",
+    "Send missing results to MLflow",
     "harness.plugins.upkeep.options:Sync",
     "harness.plugins.upkeep.sync:main",
 )
 UI = Command(
-    "look at the results in MLflow's pages: a table of each study, sorted by score",
+    "Open the results in the MLflow UI",
     "harness.plugins.upkeep.options:Ui",
     "harness.plugins.upkeep.ui:main",
 )

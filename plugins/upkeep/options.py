@@ -12,8 +12,8 @@ from harness.plugins.shared.options import Store
 class Clean(OutputFolder):
     """Removes what no run needs: unused data, launches of old timing sessions, temporary files; asks first."""
 
-    dry_run: bool = key(False, "only lists what would be removed")
-    yes: bool = key(False, "does not ask")
+    dry_run: bool = key(False, "List what would be removed, and remove nothing.")
+    yes: bool = key(False, "Remove without asking.")
 
     def __post_init__(self) -> None:
         self.refuse_missing()
@@ -26,8 +26,8 @@ class Delete(Store):
     Pretrained weights are runs of the folder `pretrained` and stay with a deleted study, as other studies may share them.
     """
 
-    name: str = word("STUDY|RUN", meaning="Name of the study; or name, folder or id of a run")
-    yes: bool = key(False, "Delete without asking")
+    name: str = word("STUDY|RUN", meaning="Name of a study; or name, folder or id of a run.")
+    yes: bool = key(False, "Delete without asking.")
 
     def __post_init__(self) -> None:
         self.refuse_missing()
@@ -49,4 +49,4 @@ class Ui(OutputFolder):
     Ctrl-C.
     """
 
-    port: int = key(5000, "port on this machine", range=Range(at_least=0, at_most=65535))
+    port: int = key(5000, "Port on this machine.", range=Range(at_least=0, at_most=65535))

@@ -11,7 +11,7 @@ from harness.comparison.overall import Overall
 from harness.comparison.plateau import LOSS
 from harness.comparison.section import HEADLINE, Section
 from harness.comparison.verdicts import Change, Verdict
-from harness.document import DASH, Block, Cell, Picture, Screen, Table
+from harness.document import DASH, Block, Cell, Picture, Table
 from harness.document import Section as Part
 from harness.reports.chapters import appendix, diagnostics, pretraining
 from harness.reports.chapters.added import added
@@ -78,13 +78,6 @@ def chapter(study: Study) -> Chapter:
     of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *later]
     rest = [Part("Task by task, arm by arm", [*of_tasks, *words])] if of_tasks or words else []
     return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *first]), *rest], files)
-
-
-def screen(comparison: Comparison) -> Screen | None:
-    """The answer and the table, where arms are compared."""
-    answers = answer(comparison) if len(comparison.labels) > 1 else []
-    table, *notes = legible_overview(comparison) if answers else [None]
-    return Screen(answers[0], table, [*map(str, notes)]) if isinstance(table, Table) else None
 
 
 def legible_overview(comparison: Comparison) -> list[Table | str]:

@@ -43,7 +43,7 @@ def marked_up(text: str) -> Markup:
 
 
 def cell_lines(cell: Cell, is_first: bool) -> list[Markup]:
-    """HTML of each line: a number with little beside it is not broken, and a mark stays beside its first word."""
+    """HTML of each line: a short number is not broken, and a mark stays with its first word."""
     lines = []
     for number, line in enumerate(cell.lines):
         short = not is_first and cell.value is not None and len(line) <= LONG_LINE and (not number or cell.unit)

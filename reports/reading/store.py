@@ -114,7 +114,7 @@ def runs_of(reader: Reader, number: str) -> list[Run]:
 
 
 def number_of(studies: Mapping[str, str], name: str) -> str:
-    """The study's number; InputError with the choices where there is none of this name."""
+    """The study's number; InputError with the choices for an unknown name."""
     if name not in studies:
         raise unknown("study", name, studies, "study")
     return studies[name]

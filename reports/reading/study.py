@@ -27,6 +27,7 @@ class Options:
     with_wnli: bool = False  # WNLI counts in the average over GLUE
     all_pairs: bool = False  # the chapter of ranks
     random_tasks: bool = False  # in it, tasks are what repeats
+    columns: tuple[str, ...] = ()  # of the table on the terminal
     audit: bytes | None = None  # record that `python -m harness audit` wrote
 
 

@@ -31,7 +31,7 @@ MOST_PARTS = 1 << 12
 """Columns of a table, its groups of rows, and files of an archive."""
 
 HEADROOM = 3 * LARGEST_TABLES
-"""Bytes that reading a table may take beside what the process has: its pages may be larger than its footer says."""
+"""Additional bytes that reading a table may take: its pages may be larger than its footer states."""
 
 PLAIN = (types.is_string, types.is_large_string, types.is_boolean, types.is_integer, types.is_floating)
 """Types of the values in a table."""
@@ -57,10 +57,10 @@ Entries = Annotated[list[Entry], FailFast()]
 """A list, of which one wrong entry is enough to refuse it."""
 
 SHAPE = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-"""Of a class that JSON is read as: exact types, no unknown keys, finite numbers."""
+"""Options of a class that JSON is read as: exact types, no unknown keys, finite numbers."""
 
 PART = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
-"""Of a class that has what is read of an object; that may have more."""
+"""Options of a class with the fields that are read; the object may have more."""
 
 Shape = TypeVar("Shape")
 
@@ -82,7 +82,7 @@ def table_of(content: bytes, where: str, most: int = LARGEST_TABLES, columns: Se
 
     InputError for a damaged, empty or larger one.
 
-    Its footer bounds rows and pages. It does not bound texts, of which one may stand in all rows: they are read as numbers of
+    Its footer bounds rows and pages. It does not bound texts, one of which may occur in all rows: they are read as numbers of
     different texts first, and their lengths added up.
     """
     try:
@@ -130,7 +130,7 @@ def _is_plain(kind: pyarrow.DataType) -> bool:
 
 
 def _size(array: pyarrow.Array, where: str) -> int:
-    """Bytes of an array once its texts stand in all places."""
+    """Bytes of an array with its texts expanded."""
     if isinstance(array, pyarrow.MapArray):
         return array.nbytes + _size(array.keys, where) + _size(array.items, where)
     if isinstance(array, pyarrow.ListArray):
@@ -161,7 +161,9 @@ WORD = re.compile(r"[+~]{0,2}[A-Za-z_][\w.@/:-]*=.*|-m|--multirun|-q|--quiet|aud
 
 
 def command_of(text: str) -> list[str] | None:
-    """The words of a recorded command, `harness` first; None for what is no command of the harness: readers type it again."""
+    """The words of a recorded command, `harness` first; None for anything but a command of the harness: readers type it
+    again.
+    """
     try:
         words = shlex.split(text)
     except ValueError:

@@ -35,16 +35,20 @@ SAID: dict[Verdict | Tells, tuple[str, str]] = {
 
 def answer(comparison: Comparison) -> list[str]:
     """One paragraph; none where the baseline has no finished run."""
+    return [" ".join(found)] if (found := sentences(comparison)) else []
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """What was reached, and what it costs."""
     if comparison.baseline not in comparison.labels:
         return []
     if len(comparison.labels) == 1:
-        return [" ".join(_alone(comparison))]
+        return _alone(comparison)
     effects = findings.effects(comparison)
     outcome = next((name for name in OUTCOMES if any(effect.metric == name for effect in effects)), None)
     of_outcome = [effect for effect in effects if effect.metric == outcome]
     costs = [effect for effect in effects if effect.metric not in OUTCOMES]
-    sentences = [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
-    return [" ".join(sentences)] if sentences else []
+    return [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
 
 
 def _outcome(comparison: Comparison, effects: list[Effect]) -> str:

@@ -199,7 +199,7 @@ def no_study(comparison: Comparison) -> list[str]:
 
 
 def controls(comparison: Comparison) -> list[str]:
-    """For a study of pretraining: whether an arm has random weights, settings that differ beside the swept ones, tuning."""
+    """For a study of pretraining: whether an arm has random weights, unswept settings that differ, tuning."""
     runs = {row.label: row.first for section in comparison.selected_tasks for row in section.rows}
     pretrained = [run for run in runs.values() if run.origin is not None]
     if not pretrained:
@@ -324,7 +324,7 @@ def _solved(comparison: Comparison) -> Iterator[str]:
 
 
 def is_warned(run: Run) -> bool:
-    """Whether its training went wrong; earlier versions warned of probes, whose loss says nothing of it."""
+    """Whether its training went wrong; earlier versions also warned of probes."""
     return tags.WARNING in run.tags and (tags.NOTES in run.tags or not run.metrics.get(plateau.PROBE))
 
 

@@ -92,7 +92,7 @@ def _paired(section: Section, before: Row) -> list[str]:
 
 
 def _trained_otherwise(section: Section, before: Row) -> list[str]:
-    """Settings of training in which arms differ from the baseline beside what their label names."""
+    """Settings of training in which arms differ from the baseline, except those in their label."""
     ours, differing = _of_training(before.first), []
     for row in section.rows:
         theirs = _of_training(row.first)
@@ -132,7 +132,10 @@ SELECTED = (
     f"{tables.SELECTED} Epoch or setting selected on the reported rows (finetune.keep_best or search.selected_on=validation), "
     "so the score is too high"
 )
-LIMITED = "data.validation_examples"
+LIMITED, SEED = "data.validation_examples", "data.split_seed"
+OWN = "own"
+"""Task of the user's own rows, which have no official split."""
+NOT_OFFICIAL = ", not the official split"
 
 
 def notes_of_scores(section: Section) -> list[str]:
@@ -143,18 +146,22 @@ def notes_of_scores(section: Section) -> list[str]:
 
 def slices(section: Section) -> list[str]:
     """Which rows were scored or trained on a part of the official split."""
-    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs for text in _slices(run))
-    return [f"{listed(labels)} {text}, not the official split." for text, labels in labels_of.items()]
+    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs for text in _slices(section, run))
+    return [f"{listed(labels)} {text}." for text, labels in labels_of.items()]
 
 
-def _slices(run: Run) -> list[str]:
+def _slices(section: Section, run: Run) -> list[str]:
     texts = []
     for verb, key in (("scored", "task.validation_split"), ("trained", "task.train_split")):
         split = run.params.get(key, "")
         if "[" in split:
-            texts.append(f"{verb} on a slice of {escape(split.partition('[')[0])} ({escape(split)})")
+            seed, is_own = run.params.get(SEED), section.task == OWN
+            drawn = f", {SEED}={seed}" if seed else ""
+            of = "your rows" if is_own else f"a slice of {split.partition('[')[0]}"
+            official = "" if is_own else NOT_OFFICIAL
+            texts.append(f"{verb} on {escape(f'{of} ({split}{drawn})')}{official}")
         elif verb == "scored" and (first := run.setting(LIMITED)):
-            texts.append(f"scored on the first {escape(first)} examples of the validation split")
+            texts.append(f"scored on the first {escape(first)} examples of the validation split{NOT_OFFICIAL}")
     return texts
 
 

@@ -42,7 +42,7 @@ def change_text(change: Change | None, unit: str) -> str:
 
 
 def verdict_text(change: Change, unit: str) -> str:
-    """The verdict with its margin, or what it lacks; empty for a metric that is no merit."""
+    """The verdict with its margin, or what it lacks; empty for a metric without a better direction."""
     evidence, words = change.evidence, MARKS[change.verdict] if change.verdict else ""
     if change.verdict is Verdict.SAME:
         return f"{words} {within(change, unit)}"
@@ -139,14 +139,14 @@ of each first (nested model; see Multi-Bootstrap, arXiv:2106.16163)."""
 
 
 def present(section: Section, names: Iterable[str]) -> list[str]:
-    """Those of the metrics that at least one row has."""
+    """The metrics that at least one row has."""
     return [name for name in names if any(row.values(name) for row in section.rows)]
 
 
 def columns(section: Section) -> list[str]:
     """What the before/after table shows: sizes, speeds, memories, then the headline score and the other scores.
 
-    A pretraining's own loss is no column: losses of different objectives are not comparable.
+    A pretraining's own loss is not a column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
         shown = (name for name in SHOWN.pretraining if name not in PER_BYTE.values() or not section.has_one_vocabulary)
@@ -206,7 +206,7 @@ def value_and_change(section: Section, row: Row, name: str) -> Cell:
 
 
 def is_judged(metric: Metric) -> bool:
-    """Whether changes of it are shown beside its values."""
+    """Whether its changes are shown with its values."""
     return metric.direction is not Direction.NEITHER and metric.compared is not Compared.OWN_CLOCK
 
 

@@ -55,7 +55,7 @@ def test_help_says_what_each_option_is_and_fits_the_terminal(name, columns, monk
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main([*name.split(), "--help"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"usage: python -m harness {name} ")
+    assert out.startswith(f"Usage: python -m harness {name} ")
     assert max(map(len, out.splitlines())) <= columns
     grammar = Grammar(imported(find(name).options))
     for each, option in (grammar.words | grammar.keys).items():

@@ -32,8 +32,11 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
         tracking.log("base", seed, typical(1, 0.8 + seed / 100))
         tracking.log("small", seed, typical(2 + seed, 0.79 + seed / 100))
     assert main([]) == 0
-    report = Path(capsys.readouterr().out.strip())
-    assert report == Path("multirun/reports/before_after/report.md")
+    table, page = capsys.readouterr().out.rsplit("\n\n", 1)
+    assert page == "multirun/reports/before_after/report.html\n"
+    assert table.startswith("arm ")
+    assert "Score against base: small" in table
+    report = Path("multirun/reports/before_after/report.md")
     drawn = {f"{name}.svg" for name in ("changes", "loss", "parameters", "score_latency", "score_parameters")}
     others = {"report.md", "report.json", "report.html", "summary.csv"}
     assert {path.name for path in report.parent.iterdir()} == drawn | others
@@ -47,7 +50,7 @@ def test_a_newer_study_without_a_finished_run_is_passed_over_in_one_line(trackin
     tracking.log("base", study="going", status="running")
     assert main([]) == 0
     said = capsys.readouterr()
-    assert "reports/older/report.md" in said.out
+    assert said.out.endswith("reports/older/report.html\n")
     assert said.err == "study 'older'; newer ones without a finished run: 'going' (1 running), 'wrong' (1 invalid)\n"
 
 
@@ -112,7 +115,7 @@ def test_of_several_baselines_the_first_that_fits_is_taken(tracking, capsys):
         tracking.log(arm)
     assert "unknown baseline 'bert'" in refused(capsys, "--baseline", "base", "--baseline", "bert")
     assert main(["--baseline", "base", "--baseline", "gpt"]) == 0
-    assert "albert against **gpt**" in Path(capsys.readouterr().out.strip()).read_text()
+    assert "albert against **gpt**" in Path("multirun/reports/before_after/report.md").read_text()
 
 
 @pytest.mark.long
@@ -129,7 +132,7 @@ def test_the_folder_of_the_runs_is_read_and_written_to(tracking, capsys):
     assert "no tracking store at" in refused(capsys)
     for output in (["--output", "elsewhere"], ["output=elsewhere"]):
         assert main([*output, "--format", "md"]) == 0
-        assert capsys.readouterr().out == "elsewhere/reports/before_after/report.md\n"
+        assert capsys.readouterr().out.splitlines()[-1] == "elsewhere/reports/before_after/report.md"
 
 
 FULL_DISK = """
@@ -166,7 +169,7 @@ def test_report_of_a_file_loads_neither_mlflow_nor_pandas(tracking, typical, run
     code = "import sys; from harness.reports.__main__ import main; main([]); "
     code += "print({'mlflow', 'pandas', 'scipy.stats'} & set(sys.modules))"
     done = run_python("-c", code, cwd=Path.cwd())
-    assert done.stdout == "multirun/reports/before_after/report.md\nset()\n", done.stderr
+    assert done.stdout.splitlines()[-2:] == ["multirun/reports/before_after/report.html", "set()"], done.stderr
 
 
 @pytest.mark.long

@@ -5,58 +5,75 @@ from dataclasses import fields, is_dataclass
 from typing import get_args
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
 from harness.commands import commands
 from harness.config.choices import DERIVED
-from harness.config.help import GROUPS, page
-from harness.config.keys import comment_of, page_of
-from harness.config.schema import RunConfig, flatten, to_dict
+from harness.config.command_line import read
+from harness.config.help import GROUPS, PAGE, choices_of, first_page, further_pages, names
+from harness.config.keys import comment_of, example_of, page_of
+from harness.config.schema import GrammarConfig, RunConfig, TaskConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.paths import CLAIMS, REFERENCE, conf_directory
 
-HELP = page({name: one.help for name, one in commands().items()})
+DESCRIPTIONS = {name: one.help for name, one in commands().items()}
 
 
 def test_every_group_is_explained():
     assert set(GROUPS) == {path.name for path in conf_directory().iterdir() if path.is_dir()} - {CLAIMS, REFERENCE}
 
 
-def test_every_choice_is_listed_with_its_meaning_in_whole_clauses():
-    for group in GROUPS:
-        for path in (conf_directory() / group).glob("*.yaml"):
-            assert re.search(rf"^   [ *] {path.stem} +\w.*", HELP, re.MULTILINE), f"{path} says in no comment what it is"
-    for line in re.sub(r"\n {20,}", " ", HELP).splitlines():
-        assert not re.search(r"^   [ *] \w.*([;,:(-]|\b(and|or|of|the|a))$", line), line
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_choice_is_listed_with_its_meaning_in_whole_clauses(group):
+    listed = "\n".join(choices_of(group))
+    for name in names(group):
+        assert re.search(rf"^  [ *] {name} +\w.*", listed, re.MULTILINE), f"{name} says in no comment what it is"
+    for line in re.sub(r"\n {8,}", " ", listed).splitlines():
+        assert not re.search(r"([;,:(-]|\b(and|or|of|the|a))$", line), line
 
 
 def test_default_choices_are_marked():
-    marked = re.findall(r"^   \* (\w+)", HELP, re.MULTILINE)
-    assert {"run", "base", "tiny", "builtin", "hub", "standard", "quick", "cpu", "mlflow", "own", "none", "small"} == set(
-        marked
-    )
+    marked = {choice for group in GROUPS for choice in re.findall(r"^  \* (\w+)", "\n".join(choices_of(group)), re.MULTILINE)}
+    assert marked == {"base", "tiny", "builtin", "hub", "standard", "quick", "cpu", "mlflow", "own", "none", "small"}
 
 
 def test_every_command_is_listed_and_has_a_help_of_its_own(capsys):
     for name in commands():
-        assert re.search(rf"^   [ *] {name} +\w.*", HELP, re.MULTILINE), name
+        assert re.search(rf"^  {name} +[A-Z].*", further_pages(DESCRIPTIONS)["commands"], re.MULTILINE), name
         for arguments in ([*name.split(), "--help"], ["--help", *name.split()]) if name != "run" else ():
             assert main(arguments) == 0
-            assert capsys.readouterr().out.startswith(f"usage: python -m harness {name} ")
+            assert capsys.readouterr().out.startswith(f"Usage: python -m harness {name} ")
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_the_page_fits_the_terminal(columns, monkeypatch):
+def test_pages_fit_the_terminal_and_the_first_one_screen(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
-    long = [line for line in page({name: one.help for name, one in commands().items()}).splitlines() if len(line) > columns]
-    assert long == []
+    for topic in ([], ["commands"], ["groups"], ["finetune"], ["model"], ["finetune.optimizer"], ["report"]):
+        assert main(["--help", *topic]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= columns
+        assert topic or len(lines) <= 40
+
+
+def test_first_page_leads_with_the_commands_that_people_need_and_three_examples():
+    page = first_page(DESCRIPTIONS)
+    listed = page.partition("Commands\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in listed] == PAGE["commands"]["names"]
+    assert len(listed) == 10
+    assert page.count("\n  python -m harness ") == 3
+
+
+def test_groups_page_names_every_choice():
+    page = further_pages(DESCRIPTIONS)["groups"]
+    assert all(re.search(rf"\b{name}\b", page) for group in GROUPS for name in [group, *names(group)])
 
 
 def test_help_goes_to_stdout_and_leaves_with_0(run_module):
     done = run_module("harness", "--help")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip() == HELP.strip()
+    assert done.stdout.strip() == first_page(DESCRIPTIONS)
 
 
 def keys_of(schema: type, prefix: str = "") -> list[str]:
@@ -71,21 +88,21 @@ def keys_of(schema: type, prefix: str = "") -> list[str]:
 KEYS = [key for key in keys_of(RunConfig) if key.partition(".")[0] not in DERIVED]
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_every_key_is_a_sentence(key):
-    sentence, _ = comment_of(key)
-    assert re.fullmatch(r"[A-Z].{10,158}\.", sentence), "a capital, 12 to 160 characters, a full stop"
-    assert not re.search(r"\b(likewise|None|beside|healed|lifted|looks|the same (of|for))\b", sentence), "plain English"
+def test_every_key_is_a_sentence():
+    for key in KEYS:
+        sentence, _ = comment_of(key)
+        assert re.fullmatch(r"[A-Z].{10,158}\.", sentence), f"{key}: a capital, 12 to 160 characters, a full stop"
+        assert not re.search(r"\b(likewise|None|beside|healed|lifted|looks|the same (of|for))\b", sentence), key
 
 
 def test_the_name_by_which_a_pretraining_is_typed_has_a_help_too():
     page = page_of("pretrain.checkpoint").splitlines()
-    assert page_of("pretrain.from").splitlines() == ["pretrain.from=null", *page[1:]]
+    assert page_of("pretrain.from").splitlines()[:3] == ["pretrain.from=null", *page[1:3]]
 
 
 def test_every_key_is_in_the_page_of_its_section():
     for section in {key.rpartition(".")[0] for key in KEYS} - {""}:
-        listed = re.findall(rf"^  {re.escape(section)}\.(\w+)=", page_of(section), re.MULTILINE)
+        listed = re.findall(r"^  (\w+)(?! +--help)\b", page_of(section).partition("  Key of ")[2], re.MULTILINE)
         assert listed == [key.rpartition(".")[2] for key in KEYS if key.rpartition(".")[0] == section]
 
 
@@ -114,25 +131,29 @@ def test_defaults_are_those_that_a_command_without_arguments_composes(compose):
 
 def test_keys_of_a_model_are_under_the_headings_of_the_schema():
     page = page_of("model")
-    assert re.search(r"^  Attention\n  model\.position=learned ", page, re.MULTILINE)
-    assert re.search(r"^  model\.hidden_size=128 +int +Hidden size: features per token", page, re.MULTILINE), (
-        "the default scale is tiny"
-    )
+    assert "\nAttention\n  position  " in page
+    assert re.search(r"^  hidden_size +128 +at least 1\n +Hidden size: ", page, re.MULTILINE), "the default scale is tiny"
 
 
 def test_key_has_its_comment_and_its_choices_have_theirs(capsys):
     assert main(["-h", "model.position"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("model.position=learned\n")
-    assert re.search(r"^ +rotary +rotation of queries and keys \(arXiv:2104\.09864\)$", out, re.MULTILINE)
-    assert page_of("model.attention_window").splitlines()[2].endswith("Example: 32.")
-    assert page_of("task.grammar.depth").startswith("task.grammar.depth=3\n  int, at least 1\n  Nesting depth")
-    its_lines = [
-        "float, above 0 and below 1",
-        "read where a run pretrains",
-        "role: condition (must agree between compared runs)",
-    ]
-    assert {*its_lines} <= {line.strip() for line in page_of("pretrain.mask_rate").splitlines()}
+    assert re.search(r"^  rotary +rotation of queries and keys \(arXiv:2104\.09864\)$", out, re.MULTILINE)
+    assert "\n  Example  model.attention_window=32\n" in page_of("model.attention_window")
+    assert page_of("task.grammar.depth").startswith("task.grammar.depth=3\n\nNesting depth of the rule `brackets`.\n")
+    page = page_of("pretrain.mask_rate")
+    assert "\n  Values   number, above 0 and below 1\n" in page
+    assert "\n  Read by  harness/training/pretrain.py, if the run pretrains" in page
+    assert page.endswith("\n  Role     condition: must agree between compared runs")
+
+
+def test_every_key_has_an_example_that_hydra_reads():
+    schema = OmegaConf.structured(RunConfig(task=TaskConfig(grammar=GrammarConfig())))
+    parser = OverridesParser.create()
+    for key in KEYS:
+        assert example_of(key) not in ("", "null", "[]", "{}"), key
+        OmegaConf.update(schema, key, parser.parse_override(*read([f"{key}={example_of(key)}"]).overrides).value())
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ def test_tables_are_shown_after_the_first_seed_and_before_timing(run_harness, sw
     before, after = [number for number in heads if early < number < timing], [number for number in heads if number > timing]
     assert len(before) >= 2
     assert after
-    assert not any("device time" in line for line in lines[:timing])
-    assert any("device time" in line for line in lines[timing:])
+    assert not any("latency" in line for line in lines[:timing])
+    assert any("latency" in line for line in lines[timing:])
     assert any("†" in line for line in lines[early:timing])  # trainings of two steps have warnings
     assert any("†" in line for line in lines[timing:])
     results = [run_log.result(path.parent)["metrics"] for path in output.glob("s/*/result.json")]

@@ -1,0 +1,95 @@
+"""One file of the user as both splits of a task: which of its columns are the text and the label, and how it is cut."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from harness.config.choices import TaskKind
+from harness.config.schema import RunConfig, TaskConfig
+from harness.data import files
+from harness.errors import InputError, Mistakes
+
+KEY = "task.file"
+TEXTS = ("text", "sentence", "review", "content", "comment", "message", "body", "tweet", "document", "title", "utterance")
+LABELS = ("label", "labels", "class", "category", "target", "sentiment", "y", "intent", "topic", "stars", "rating", "score")
+"""Names of columns, of which the first that a file has is taken."""
+FIRST_ROWS = 2000
+"""Rows by which columns are told apart."""
+MOST_CLASSES = 50
+FEWEST_WORDS = 2.5
+"""Mean words of a text, from which a column is taken for one."""
+GUESSED = (TaskKind.classification, TaskKind.regression, TaskKind.multilabel)
+"""Kinds of tasks whose columns may be left out: a text, and its label."""
+
+
+def with_splits(config: RunConfig) -> TaskConfig | None:
+    """The task with the file as its train split and a fifth of it as validation; None without `task.file`.
+
+    A column that neither a key nor its default names is guessed where one alone can be meant. InputError for a file that
+    cannot be read, for columns that must be named, and for other files beside it.
+    """
+    task, default = config.task, TaskConfig()
+    if not task.file:
+        return None
+    beside = [key for key in ("train_file", "validation_file", "dataset") if getattr(task, key) not in (None, "", task.file)]
+    if beside:
+        raise InputError(f"{KEY} and task.{beside[0]} both say where the rows are: leave one out")
+    path = Path(task.file)
+    files.refuse_unreadable(path, KEY, task.kind is TaskKind.tokens)
+    if task.kind in GUESSED:
+        task = _with_columns(task, path)
+    if (task.train_split, task.validation_split) == (default.train_split, default.validation_split):
+        task = replace(task, train_split="train[:80%]", validation_split="train[80%:]")
+    return replace(task, train_file=task.file)
+
+
+def _with_columns(task: TaskConfig, path: Path) -> TaskConfig:
+    """With the names of the columns of a text and its label that the file has."""
+    wanted = files.Wanted(tuple(task.fields), task.label)
+    names = [*next((row for _, row in _first(path, wanted, 1)), {})]
+    has_text = task.fields != ["text"] or "text" in names
+    has_label = task.label != "label" or bool({"label", *task.labels} & {*names})
+    if not names or (has_text and has_label):
+        return task
+    rows = [row for _, row in _first(path, files.Wanted(tuple(names)), FIRST_ROWS)]
+    columns = {name: [row[name] for row in rows] for name in names}
+    fields, label = task.fields, task.label
+    if not has_label:
+        found = _named(names, LABELS, fields) or [
+            name for name in names if name not in fields and _has_classes(columns[name]) and not _is_text(columns[name])
+        ]
+        label = _only(found, "label", "task.label", path, [name for name in names if name not in fields])
+    if not has_text:
+        others = [name for name in names if name != label]
+        found = _named(others, TEXTS, ()) or [name for name in others if _is_text(columns[name])]
+        fields = [_only(found, "text", "'task.fields=[NAME]'", path, others)]
+    return replace(task, fields=fields, label=label)
+
+
+def _first(path: Path, wanted: files.Wanted, count: int) -> Iterable[files.Row]:
+    return islice(files.rows(path, f"{KEY}={str(path)!r}", KEY, wanted, Mistakes()), count)
+
+
+def _named(names: list[str], known: tuple[str, ...], taken: Iterable[str]) -> list[str]:
+    """The first of the known names that the file has, whatever its case."""
+    found = (name for one in known for name in names if name.strip().casefold() == one and name not in taken)
+    return [*islice(found, 1)]
+
+
+def _has_classes(values: list[Any]) -> bool:
+    """Whether each of a few values stands in several rows."""
+    kinds = {str(value) for value in values}
+    return 2 <= len(kinds) <= min(MOST_CLASSES, len(values) / 2)
+
+
+def _is_text(values: list[Any]) -> bool:
+    return fmean(len(str(value).split()) for value in values) >= FEWEST_WORDS
+
+
+def _only(found: list[str], what: str, key: str, path: Path, names: list[str]) -> str:
+    if len(found) != 1:
+        raise InputError(f"{KEY}={str(path)!r}: which column is the {what}? Set {key}, one of {', '.join(found or names)}")
+    return found[0]

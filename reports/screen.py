@@ -1,0 +1,148 @@
+"""What a terminal shows of a report: the arms in one table that fits, and its answer in words."""
+
+import textwrap
+from collections.abc import Sequence
+
+from harness import metrics
+from harness.comparison.compare import Comparison
+from harness.comparison.overall import Overall
+from harness.comparison.section import HEADLINE
+from harness.document import DASH, Cell, Screen, Table
+from harness.errors import unknown
+from harness.metrics import Direction
+from harness.reports.chapters import overview
+from harness.reports.writing import findings, formats, tables
+from harness.reports.writing.answer import OUTCOMES, sentences
+from harness.reports.writing.formats import escape
+
+MOST_COSTS, MOST_ARMS, LONGEST_NAME = 3, 20, 24
+ALL = "all"
+"""In place of names of columns: every column and every arm."""
+MARKS = {
+    "▲": "better",
+    "▼": "worse",
+    "≈": "the same within the margin",
+    "=": "equal",
+    "~": "inconclusive",
+    "△▽": "single run: not evidence",
+    "–": "no verdict",
+}
+"""Signs of a change -> what they say."""
+ROUNDS = "timing rounds"
+ARROWS = {Direction.HIGHER: " ↑", Direction.LOWER: " ↓"}
+
+
+def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
+    """Scores and the first costs in which the arms differ, or the `asked` columns, by a part of their name.
+
+    None without a baseline or a metric; InputError for a column that no run has.
+    """
+    measured, said = findings.parts(comparison), sentences(comparison)
+    if not measured or not said:
+        return None
+    over, names = measured[0]
+    outcomes = [name for name in names if name in OUTCOMES]
+    costs = [name for name in names if name not in outcomes]
+    differing = [name for name in costs if _differs(over, name)] if len(over.labels) > 1 else costs
+    chosen, labels = differing[:MOST_COSTS], over.labels
+    if ALL in asked:
+        chosen = costs
+    elif asked:
+        chosen = [name for word in asked for name in _named(word, costs, names)]
+    elif len(labels) > MOST_ARMS:
+        labels = _first(over, [*outcomes, *costs][0])
+    columns = [*outcomes, *dict.fromkeys(chosen)]
+    body = [_column(over, labels, name) for name in columns]
+    table = Table(
+        ["arm", *(_head(over, name, names[name]) for name in columns)],
+        [[_name(label), *cells] for label, cells in zip(labels, zip(*body, strict=True), strict=True)],
+    )
+    same = [f"{names[name]} {_value(over, labels[0], name)}" for name in costs if name not in (*differing, *columns)]
+    notes = [*_legend(comparison, over, table), *([f"Equal for all arms: {', '.join(same)}."] if same else [])]
+    if len(labels) < len(over.labels):
+        notes.insert(0, f"The best {len(labels)} of {len(over.labels)} arms; the report has all.")
+    more = [names[name] for name in differing if name not in columns]
+    return Screen(said[0], table, notes, more, bool(asked))
+
+
+def _name(label: str) -> Cell:
+    """The arm; one with a long name has several lines."""
+    first, *others = textwrap.wrap(escape(label).replace("+", "+ "), LONGEST_NAME, break_long_words=False)
+    return Cell(first.replace("+ ", "+"), change="\n".join(others).replace("+ ", "+"))
+
+
+def _named(word: str, costs: list[str], names: dict[str, str]) -> list[str]:
+    """The costs whose name or key has the word."""
+    found = [name for name in costs if word.casefold() in f"{names[name]} {name}".casefold()]
+    if not found:
+        raise unknown("column", word, [ALL, *(names[name] for name in costs)], "columns")
+    return found
+
+
+def _differs(over: Overall, name: str) -> bool:
+    return len({_value(over, label, name) for label in over.labels}) > 1
+
+
+def _value(over: Overall, label: str, name: str) -> str:
+    spread = over.spread(label, name)
+    return DASH if spread is None else formats.value(spread.mean, metrics.get(name).unit)
+
+
+def _first(over: Overall, name: str) -> list[str]:
+    """The baseline and the best of the other arms, as many as are shown, in the order of the study."""
+    best = sorted(over.labels, key=lambda label: _merit(over, label, name), reverse=True)
+    kept = {over.comparison.baseline, *best[: MOST_ARMS - 1]}
+    return [label for label in over.labels if label in kept]
+
+
+def _merit(over: Overall, label: str, name: str) -> float:
+    """More is better."""
+    spread, sign = over.spread(label, name), -1 if metrics.get(name).direction is Direction.LOWER else 1
+    return float("-inf") if spread is None else sign * spread.mean
+
+
+def _head(over: Overall, name: str, text: str) -> str:
+    """`accuracy ↑`, `latency, ms ↓`: the arrow says what is better."""
+    unit = _unit(over, name)[1]
+    if name == HEADLINE:
+        tasks = findings.counted(list(over.sections))
+        text = f"score, mean of {tasks}" if tasks else escape(tables.score_title(over.sections[0]))
+    return f"{text}{', ' * bool(unit)}{unit}{ARROWS.get(metrics.get(name).direction, '')}"
+
+
+def _unit(over: Overall, name: str) -> tuple[float, str]:
+    """What the values of a column are divided by, and its unit: those of the first arm that has one."""
+    spreads = (over.spread(label, name) for label in over.labels)
+    return formats.scaling(metrics.get(name).unit, next(spread.mean for spread in spreads if spread))[:2]
+
+
+def _column(over: Overall, labels: list[str], name: str) -> list[Cell]:
+    """Values in the unit of the column, each above its change; the best one is marked."""
+    metric, (factor, unit), cells = metrics.get(name), _unit(over, name), []
+    merits = {label: _merit(over, label, name) for label in labels}
+    for label in labels:
+        known, cell = over.spread(label, name), overview.cell(over, label, name)
+        if known is None:
+            cells.append(cell)
+            continue
+        _, own, digits = formats.scaling(metric.unit, known.mean)
+        digits = digits if own == unit else formats.decimals(known.mean / factor)
+        exact = metric.deterministic or known.minimum == known.maximum or known.sd is None
+        text = formats.plain(known.mean / factor, digits) + ("" if exact else f" ± {formats.plain(known.sd / factor, digits)}")
+        sign = cell.text[-2:] if cell.text.endswith(tuple(overview.NOTES)) else ""
+        best = metric.direction in ARROWS and min(merits.values()) < max(merits.values()) == merits[label]
+        cells.append(Cell(text + sign, cell.value, cell.unit, cell.change, cell.verdict, best))
+    return cells
+
+
+def _legend(comparison: Comparison, over: Overall, table: Table) -> list[str]:
+    """What the signs of the table say, of those that it has."""
+    cells = [cell for row in table.rows for cell in row]
+    marks = [f"{sign} {words}" for sign, words in MARKS.items() if any(cell.change.endswith(tuple(sign)) for cell in cells)]
+    signs = [f"Changes from {escape(comparison.baseline)}: {', '.join(marks)}."] if marks else []
+    spread = {cell.unit in overview.UNITS_IN_HEAD for cell in cells if "±" in cell.text}
+    over_what = [text for is_time, text in ((False, "seeds"), (True, ROUNDS)) if is_time in spread]
+    signs += [f"±: standard deviation over {'; of times over '.join(over_what)}."] if spread else []
+    lacking = {len(over.having(label, name)) for label in over.labels for name in OUTCOMES} - {0, len(over.sections)}
+    signs += ["Some arms lack some tasks."] if lacking else []
+    return [*([" ".join(signs)] if signs else []), *overview.noted(table)]

@@ -1,0 +1,94 @@
+"""One file of the user as both splits of a task: its columns, its cut, and what is said of both."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.config.schema import DataConfig, RunConfig, TaskConfig
+from harness.data import one_file
+from harness.errors import InputError
+from harness.tasks.rows import load_table
+
+ROWS = [
+    (str(row), f"a {'fine' if row % 4 else 'dull'} film, number {row % 30}", "pos" if row % 4 else "neg") for row in range(50)
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path):
+    """Writes rows of text below a head; the config of the task on this file."""
+
+    def written(head: str, rows: list[tuple[str, ...]] = ROWS, between: str = ",", **keys: object) -> RunConfig:
+        lines = [head, *(between.join(f'"{value}"' for value in row) for row in rows)]
+        path = tmp_path / "reviews.csv"
+        path.write_text("\r\n".join(lines), encoding="utf-8-sig")
+        task = TaskConfig(**{"name": "own", "fields": ["text"], "item": "", "file": str(path)} | keys)
+        return RunConfig(task=task, data=DataConfig(split_seed=0))
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "between", "fields", "label"),
+    [
+        ("id;review;sentiment", ROWS, ";", "review", "sentiment"),  # by name, with another separator
+        ("id\tText\tlabel", ROWS, "\t", "Text", "label"),
+        ("a,b,c", ROWS, ",", "b", "c"),  # by what they hold
+        ("text,kind,label", [(words, number, name) for number, words, name in ROWS], ",", "text", "label"),
+    ],
+)
+def test_columns_of_text_and_label_are_found(table, head, rows, between, fields, label):
+    task = one_file.with_splits(table(head, rows, between))
+    assert (task.fields, task.label) == ([fields], label)
+    assert (task.train_file, task.train_split, task.validation_split) == (task.file, "train[:80%]", "train[80%:]")
+    assert one_file.with_splits(RunConfig(task=task)) == task
+
+
+PAIRS = [("a man walks here", "a person moves now", str(row % 2), "abc"[row % 3]) for row in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("head", "keys", "says"),
+    [
+        ("premise,hypothesis,label,kind", {}, "which column is the text? Set 'task.fields=[NAME]', one of premise, hypothesis"),
+        ("text,other,kind,lang", {}, "which column is the label? Set task.label, one of kind, lang"),
+        ("text,other,kind,lang", {"label": "kind", "train_file": "b.csv"}, "task.file and task.train_file both say where"),
+        ("text,other,kind,lang", {"label": "kind", "dataset": "d"}, "task.file and task.dataset both say where"),
+        ("text,other,kind,lang", {"file": "none.csv"}, "task.file='none.csv' is not a file"),
+    ],
+)
+def test_a_doubt_is_one_line_with_the_choices(table, head, keys, says):
+    with pytest.raises(InputError) as error:
+        one_file.with_splits(table(head, PAIRS, **keys))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_column_that_is_named_is_not_guessed(table):
+    task = one_file.with_splits(table("id,review,sentiment", fields=["reviw"], label="sentimant"))
+    assert (task.fields, task.label) == (["reviw"], "sentimant")
+
+
+def test_equal_texts_are_on_one_side_and_classes_in_their_shares(table):
+    config = table(
+        "id,review,sentiment", [(number, words.upper() if int(number) > 29 else words, name) for number, words, name in ROWS]
+    )
+    config.task = one_file.with_splits(config)
+    config.task.labels = ["neg", "pos"]
+    train, validation = (load_table(config, split).columns for split in ("train", "validation"))
+    assert not {*map(str.casefold, train["review"])} & {*map(str.casefold, validation["review"])}
+    assert len(train["review"]) + len(validation["review"]) == len(ROWS)
+    assert 5 <= len(validation["review"]) <= 15
+    assert {*validation["sentiment"]} == {0, 1}
+
+
+@pytest.mark.long
+def test_the_command_says_what_it_reads_and_proposes_published_weights(table, run_harness, tmp_path):
+    path = table("id,review,sentiment").task.file
+    done = run_harness(
+        "task=own", f"task.file={path}", "scale=tiny", "measure=none", "finetune.max_steps=2", f"output={tmp_path}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "review is read as text, sentiment as the label of" in done.stdout
+    assert "(stratified by label, data.split_seed=0)" in done.stdout
+    assert "rows to train random weights on: add model=minilm to start from published ones" in done.stdout

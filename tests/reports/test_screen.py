@@ -1,0 +1,62 @@
+"""Which columns and arms a terminal shows of a report, and how their values are written."""
+
+import pytest
+
+from harness.comparison.compare import compare
+from harness.errors import InputError
+from harness.reports.screen import MOST_ARMS, screen
+
+VALUES = {"model/params_total": 2e6, "inference/latency_ms_p50": 4.0, "inference/peak_memory_bytes": 3e7}
+VALUES |= {"model/flops_forward": 1e9}
+
+
+@pytest.fixture
+def study(scored):
+    """Arms by name -> what they have other than VALUES, on one task with three seeds."""
+
+    def make(**arms: dict[str, float]):
+        runs = [scored(arm, {"sst2": [0.8, 0.81, 0.82]}, VALUES | values) for arm, values in arms.items()]
+        return compare("s", [run for of_arm in runs for run in of_arm])
+
+    return make
+
+
+def texts(shown) -> dict[str, list[str]]:
+    return {row[0].text: [cell.text for cell in row[1:]] for row in shown.table.rows}
+
+
+def test_a_column_has_its_unit_and_its_direction_in_the_head_and_one_unit(study):
+    shown = screen(study(base={}, small={"model/params_total": 43_400.0, "inference/latency_ms_p50": 5.0}))
+    assert shown.table.head == ["arm", "accuracy ↑", "parameters, M ↓", "latency, ms ↓"]
+    assert texts(shown) == {"base": ["0.810 ± 0.010", "2.00", "4.00"], "small": ["0.810 ± 0.010", "0.0434", "5.00"]}
+    assert [[cell.best for cell in row[1:]] for row in shown.table.rows] == [[False, False, True], [False, True, False]]
+
+
+def test_costs_that_are_equal_leave_their_place_to_those_that_differ(study):
+    shown = screen(study(base={}, small={"model/flops_forward": 5e8}))
+    assert shown.table.head == ["arm", "accuracy ↑", "forward FLOPs, GFLOP ↓"]
+    assert "Equal for all arms: parameters 2.00 M, latency 4.00 ms, inference memory 30.0 MB." in shown.notes
+
+
+def test_of_four_costs_that_differ_the_last_is_named_and_shown_where_it_is_asked_for(study):
+    comparison = study(base={}, small={name: value / 2 for name, value in VALUES.items()})
+    assert screen(comparison).more == ["forward FLOPs"]
+    shown = screen(comparison, ["flops", "params_total"])
+    assert shown.table.head[2:] == ["forward FLOPs, GFLOP ↓", "parameters, M ↓"]
+    assert (shown.as_asked, len(screen(comparison, ["all"]).table.head)) == (True, 6)
+    with pytest.raises(InputError, match="unknown column"):
+        screen(comparison, ["colour"])
+
+
+def test_of_many_arms_the_baseline_and_the_best_are_shown(scored):
+    runs = [scored(f"a{number}", {"sst2": [number / 100] * 3}) for number in range(30)]
+    comparison = compare("s", [run for of_arm in runs for run in of_arm], "a0")
+    shown = screen(comparison)
+    assert [*texts(shown)] == ["a0", *(f"a{number}" for number in range(11, 30))]
+    assert shown.notes[0] == f"The best {MOST_ARMS} of 30 arms; the report has all."
+    assert len(texts(screen(comparison, ["all"]))) == 30
+
+
+def test_a_long_name_has_several_lines(study):
+    shown = screen(study(**{"base": {}, "minilm+half_depth+narrow+local_heads dtype=bf16": {}}))
+    assert shown.table.rows[1][0].lines == ["minilm+half_depth+", "narrow+local_heads", "dtype=bf16"]
