@@ -58,7 +58,10 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _call(name: str, chosen: Command, words: list[str]) -> int:
-    parsed = grammar.parse(words, imported(chosen.options), f"python -m harness {name}")
+    options = imported(chosen.options)
+    if issubclass(options, grammar.Composed):
+        words = imported("harness.config.command_line:settings")(words, grammar.Grammar(options).keys)
+    parsed = grammar.parse(words, options, f"python -m harness {name}")
     if not isinstance(parsed, grammar.Composed):
         return chosen.function()(parsed)
     compose = imported("harness.config.compose:main")  # Hydra takes 0.3 s, which --help does not need

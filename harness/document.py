@@ -13,7 +13,7 @@ from typing import Union
 
 import msgspec
 
-from harness.terminal import Strong, table, wrapped
+from harness.terminal import Strong, counted, table, wrapped
 
 DASH = "–"
 MOST_ARMS = 8
@@ -133,7 +133,7 @@ def markdown(block: Block, level: int = 2) -> Iterator[str]:
         folded = block.folded
         yield _table(block, [row for row in block.rows if row not in folded])
         if folded:
-            yield f"<details><summary>{len(folded)} more arms</summary>"
+            yield f"<details><summary>{counted(len(folded), 'more arm')}</summary>"
             yield _table(block, folded)
             yield "</details>"
     else:

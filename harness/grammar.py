@@ -69,7 +69,7 @@ class Composed:
             object.__setattr__(self, "to", Path(outputs[-1], *default.parts[1:]))
         for choice in self.choices:
             if self.groups and not choice.startswith("-") and group_of(choice) not in self.groups:
-                raise unknown("key", group_of(choice), (*grammar.keys, *self.groups), "the command line")
+                raise unknown("key", group_of(choice), (*grammar.keys, *self.groups), "this command")
 
     def overrides(self) -> list[str]:
         """What Hydra gets: one task, as the default is a set, for which it would compose the same model again and again.
@@ -103,7 +103,7 @@ class Composed:
         for choice in self.choices:
             near = difflib.get_close_matches(group_of(choice), [*own, *of_runs], n=1)
             if not choice.startswith(("-", "+", "~")) and group_of(choice) not in of_runs and near and near[0] in own:
-                raise unknown("key", group_of(choice), {*own, *of_runs}, "the command line", near)
+                raise unknown("key", group_of(choice), {*own, *of_runs}, "this command", near)
 
     def begin(self) -> None:
         """Starts slow work in parallel with the composition."""

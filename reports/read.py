@@ -35,7 +35,7 @@ def connect(uri: str | None) -> Reader:
     try:
         _ = urlsplit(uri).port
     except ValueError as error:
-        raise InputError(f"tracking.uri={uri!r} is no address ({error}); expected one such as http://host:5000") from error
+        raise InputError(f"tracking.uri={uri!r} is not an address ({error}): expected one such as http://host:5000") from error
     if uri.startswith("sqlite:"):
         reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))
         if reader.is_known:

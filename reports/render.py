@@ -20,9 +20,10 @@ from harness.document import Document, Picture, is_detail, markdown, without
 from harness.errors import InputError, unknown
 from harness.processes import end_with_parent
 from harness.reports import html
-from harness.reports.chapters import added, chapters
+from harness.reports.chapters import added, appendix, chapters
 from harness.reports.reading.study import Study
 from harness.reports.screen import screen
+from harness.reports.writing.concise import concise
 from harness.reports.writing.formats import Chapter, csv_file, escape
 from harness.reports.writing.tables import COLUMNS, Line, summary
 
@@ -90,6 +91,8 @@ LEFT_OUT = """\
 components, how to read the signs, and every number.*"""
 """Last paragraph of report.md."""
 
+AS_NAMED = (appendix.reproduce, appendix.conditions)
+"""Chapters that have the labels as commands take them."""
 Files = dict[str, bytes]
 """Name -> content."""
 
@@ -173,7 +176,10 @@ def _report(study: Study, drawn: Callable[[], Chapters] | None = None) -> Report
     lines = summary(comparison)
     made |= drawn() if drawn else {}
     ordered = [made[chapter] for chapter in chapters()]
-    title, sections = f"Report: {escape(comparison.study)}", [section for chapter in ordered for section in chapter.sections]
+    title, sections = f"Report: {escape(comparison.study)}", []
+    for chapter in chapters():
+        parts = made[chapter].sections
+        sections += parts if chapter in AS_NAMED else [concise(part, comparison.labels) for part in parts]
     return Report(
         comparison.study,
         Document(title, sections, screen(comparison, study.options.columns), comparison.is_small),

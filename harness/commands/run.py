@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import paths, study
+from harness import hardware, paths, study
 from harness.commands import COMPLETION, commands
 from harness.config import command_line, compose
-from harness.config.choices import DERIVED
+from harness.config.choices import DERIVED, Device
+from harness.errors import InputError
 from harness.hardware import outer_launcher
 from harness.terminal import console, live_line
 
@@ -46,6 +47,8 @@ def _main(arguments: list[str]) -> int:
 
 
 def _run_study(configs: "list[RunConfig]") -> int:
+    if any(config.hardware.device is Device.cuda for config in configs) and not hardware.has_gpu_driver():
+        raise InputError(hardware.NO_GPU)
     with contextlib.ExitStack() as stack:
         for output in {config.output for config in configs}:
             command_line.refuse_output(output)

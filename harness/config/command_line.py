@@ -6,13 +6,14 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness import paths
 from harness.config.help import GROUPS
 from harness.config.keys import known_keys, meant_keys
+from harness.config.schema import stated_keys
 from harness.errors import InputError, unknown
 
 VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
@@ -37,6 +38,7 @@ class CommandLine:
 
 def read(arguments: list[str]) -> CommandLine:
     """The options and settings of a command; InputError for an unknown option, and for an argument that is not a setting."""
+    arguments = settings(arguments)
     options, words, overrides, rest = {}, [], [], iter(arguments)
     for before, argument in itertools.pairwise(["", *arguments]):
         for mark in ",=":
@@ -45,7 +47,7 @@ def read(arguments: list[str]) -> CommandLine:
                 joined = f"{before}{argument}".removesuffix("=")
                 expected = joined if "=" in joined else f"{joined}=VALUE"
                 raise InputError(
-                    f"unexpected {argument!r} after {before!r}: is there a space beside {mark!r}? Expected {expected}"
+                    f"unexpected {argument!r} after {before!r}: is there a space next to {mark!r}? Expected {expected}"
                 )
     for argument in rest:
         name, equals, value = argument.partition("=")
@@ -67,21 +69,38 @@ def read(arguments: list[str]) -> CommandLine:
     return CommandLine(options, overrides, [*words, *overrides])
 
 
+def settings(words: Iterable[str], own: Container[str] = ()) -> list[str]:
+    """The words, with `study=NAME` for `--study NAME`: of keys and groups of a run which the command does not have itself."""
+    changed, rest = [], iter(words)
+    for word in rest:
+        name, equals, value = word.removeprefix("--").partition("=")
+        key = name.replace("-", "_")
+        if not word.startswith("--") or key in own or key not in (*GROUPS, *known_keys()):
+            changed.append(word)
+        elif equals:
+            changed.append(f"{key}={value}")
+        else:
+            is_switch = key in stated_keys() and stated_keys()[key].hint is bool
+            changed.append(f"{key}={'true' if is_switch else next(rest, '')}")
+    return changed
+
+
 def _unknown_option(argument: str, following: str) -> InputError:
-    """The error for it, with the setting that is meant where it is the name of one."""
+    """The error for it, with the setting that is meant where its name is near that of one."""
     name, equals, value = argument.lstrip("-").partition("=")
-    keys, names = {*known_keys(), *GROUPS}, {name, name.replace("-", "_")}
-    meant = sorted(names & keys) or (meant_keys(name.replace("-", "_"), keys) if argument.startswith("--") else [])
+    meant = meant_keys(name.replace("-", "_"), {*known_keys(), *GROUPS}) if argument.startswith("--") else []
     if not meant:
         return unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "")
-    settings = " or ".join(f"{key}={value if equals else following}" for key in meant)
-    return InputError(f"unknown option {argument!r}: expected a setting, such as {settings}")
+    suggested = " or ".join(f"{key}={value if equals else following}" for key in meant)
+    return InputError(f"unknown option {argument!r}: did you mean {suggested}?")
 
 
 def _override(argument: str) -> str:
     """The override with the key names and quotes that Python and Hydra need."""
     if not re.match(r"(\+\+?|~)?[^=+~]+=|~[^=]", argument):
-        raise InputError(f"{argument!r} is not a setting: expected KEY=VALUE, and a command only as the first word")
+        raise InputError(
+            f"unexpected {argument!r}: is there a space after a comma? Expected KEY=VALUE; a command is the first word"
+        )
     argument = re.sub(r"^(pretrain|finetune)\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
     argument = re.sub(r"^\+*model\.options\.", "++model.options.", argument)  # keys that no schema lists
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"

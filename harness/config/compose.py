@@ -202,7 +202,7 @@ class Source:
 
     @classmethod
     def of(cls, options: dict[str, str], overrides: Iterable[Override] = ()) -> "Source":
-        """That of a command line; InputError for a folder that does not exist."""
+        """The search path of a command line; InputError for a folder that does not exist."""
         folder = options.get("--config-dir")
         if folder is not None and not Path(folder).is_dir():
             raise InputError(f"--config-dir={folder}: Additional config directory {str(Path(folder).absolute())!r} not found")
@@ -337,7 +337,7 @@ class CheckedRepository(Repository):  # type: ignore[misc]
 
     def _checked(self, config_path: str, path: Path) -> ConfigResult:
         if ".." in Path(config_path).parts:
-            raise InputError(f"{config_path!r} is no name of a choice: expected one below a folder of configs")
+            raise InputError(f"{config_path!r} is not the name of a choice: expected one below a folder of configs")
         own_files.refuse_unsound(path)
         try:
             result: ConfigResult = super().load_config(config_path)
@@ -365,7 +365,7 @@ class Sweep:
 
     @classmethod
     def of(cls, options: dict[str, str], overrides: list[Override], source: Source) -> "Sweep":
-        """That of a command line and of the files that it names."""
+        """The settings of a command line and of the files that it names."""
         typed = [override for override in overrides if not override.is_hydra_override()]
         plain = tuple(str(override.input_line) for override in typed)
         is_multirun, has_launcher, several = "--multirun" in options, False, typed
@@ -467,7 +467,7 @@ class Sweep:
         if "sweep.control=true" in self.typed:
             raise InputError(
                 "sweep.control=true adds the first arm with random weights to arms that start from others: expected a task, "
-                "and pretrain=NAME, model.init_from or pretrain.from, beside it"
+                "with pretrain=NAME, model.init_from or pretrain.from"
             )
         return []
 

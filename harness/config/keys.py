@@ -127,7 +127,7 @@ WIDEST = 32
 """Characters of the values of a key in the table of its section."""
 
 SPACIOUS = 110
-"""Columns from which on the meaning of a key is beside it, and not below it."""
+"""Minimum columns at which the meaning of a key is next to it, not below it."""
 
 
 def _page_of_section(section: str) -> str:

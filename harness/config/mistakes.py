@@ -64,7 +64,7 @@ def one_line(error: Exception) -> InputError:
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
         return unknown_key(key)
     if not key and re.search(r"Cannot merge \w+ with|is not a subclass of", str(cause)):  # sections, merged as a whole
-        return InputError("what ${...} stands for is no value of this key: write a value")
+        return InputError("the value of ${...} does not fit this key: write a value")
     reason = _of_value(key, cause) or " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     merged = re.fullmatch(r"Error merging override (.*)", text, re.DOTALL)
     if merged and not merged[1].lstrip("+").startswith(key or " "):  # the key is one inside of the value

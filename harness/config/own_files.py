@@ -47,7 +47,7 @@ def refuse_unsound(path: Path) -> None:
         mark = error.problem_mark or error.context_mark
         raise InputError(f"{_place(path, mark)}: {error.problem or error.context}") from error
     except yaml.YAMLError as error:  # a character that YAML does not have
-        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if node is None:
         return
     if not isinstance(node, yaml.MappingNode):
@@ -77,7 +77,7 @@ def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
     for key, _ in node.value:
         place = _place(path, key.start_mark)
         if not isinstance(key, yaml.ScalarNode):
-            raise InputError(f"{place}: a list or a mapping is no key: expected a name before the colon")
+            raise InputError(f"{place}: a list or a mapping is not a key: expected a name before the colon")
         if key.value in CALLED:
             raise InputError(f"{place}: the key {key.value!r} names code to call: plain values only")
         if key.value in names:

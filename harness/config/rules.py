@@ -128,7 +128,7 @@ def _of_phases(config: RunConfig) -> Lines:
         return
     said = f"pretrain.phases=[{','.join(names)}]"
     for alone in sorted({"none", "own", "distillation"} & {*names}):
-        yield f"{said}: {alone} is no phase; expected objectives without a teacher, such as [clm,mlm]"
+        yield f"{said}: {alone} is not a phase: expected objectives without a teacher, such as [clm,mlm]"
     if pretrain.phases[-1] is not pretrain.objective:
         yield f"{said} must end with pretrain={pretrain.objective.value}: expected pretrain=[{','.join(names)}]"
     if len(shares) != len(names) or not math.isclose(sum(shares), 1):

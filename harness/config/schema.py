@@ -665,6 +665,7 @@ class TrackingConfig:
     wandb: bool = False  # Log runs to Weights & Biases, in `output`/wandb; needs the extra [wandb].
     plugins: list[str] = field(default_factory=list)  # Names of trackers from other packages. Example: [my_tracker].
     uri: str | None = None  # Address of the MLflow store. Null: SQLite in `output`. Example: http://127.0.0.1:5000.
+    system_metrics: bool = False  # Log CPU, memory, disk, network and GPU use to MLflow, every 10 s.
 
 
 @dataclass
@@ -674,7 +675,7 @@ class RunConfig:
     study: str = option("default", role=Role.name)  # Name of the study: its folder in `output` and its MLflow experiment.
     hypothesis: str = option(
         "", role=Role.name
-    )  # Expected result, recorded before the first run and shown in the report. Example: ALBERT keeps the score.
+    )  # Expected result, recorded before the first run; the report says whether it held. Example: albert score > -2 (points).
     arm: str = option(
         "", role=Role.name
     )  # Label of the arm. Empty: derived from model, enhancements and objective. Example: wide.

@@ -29,7 +29,7 @@ def with_splits(config: RunConfig) -> TaskConfig | None:
     """The task with the file as its train split and a fifth of it as validation; None without `task.file`.
 
     A column that neither a key nor its default names is guessed where one alone can be meant. InputError for a file that
-    cannot be read, for columns that must be named, and for other files beside it.
+    cannot be read, for columns that must be named, and for additional files.
     """
     task, default = config.task, TaskConfig()
     if not task.file:
@@ -80,7 +80,7 @@ def _named(names: list[str], known: tuple[str, ...], taken: Iterable[str]) -> li
 
 
 def _has_classes(values: list[Any]) -> bool:
-    """Whether each of a few values stands in several rows."""
+    """Whether each of a few values occurs in several rows."""
     kinds = {str(value) for value in values}
     return 2 <= len(kinds) <= min(MOST_CLASSES, len(values) / 2)
 

@@ -13,7 +13,7 @@ from torch import nn
 from harness.config.choices import Device, Dtype, Products
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
-from harness.hardware import facts, outer_launcher, products
+from harness.hardware import NO_GPU, facts, outer_launcher, products
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -62,7 +62,7 @@ def refuse_missing(config: HardwareConfig) -> None:
 def refuse_absent(config: HardwareConfig) -> None:
     """InputError for a GPU where this machine has none."""
     if config.device is Device.cuda and not torch.cuda.is_available():
-        raise InputError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
+        raise InputError(NO_GPU)
 
 
 class Machine:

@@ -132,7 +132,7 @@ def _begun(
                 yield
         except KeyboardInterrupt:
             done = sum(run_log.result(run.folder) is not None for run in planned)
-            left = f"run the same command again to continue; what is left: {_status(planned)}"
+            left = f"run the same command again to continue; remaining runs: {_status(planned)}"
             console.problem(f"{done} of {len(planned)} runs have ended; {left}")
             raise
 
@@ -259,7 +259,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
         if tables is not None:
             tables.close()
     if left := queue.summary():
-        console.problem(f"{left}; what is left: {_status(planned)}")
+        console.problem(f"{left}; remaining runs: {_status(planned)}")
     if stop is not None:
         console.problem(f"Sweep stopped: {stop}. The same command continues it")
     if failures.ends:

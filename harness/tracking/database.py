@@ -86,7 +86,9 @@ def refuse_foreign(path: Path) -> None:
     if not os.path.lexists(path) or path.is_dir():
         return
     if not path.is_file():
-        raise InputError(f"{path} is no file: expected a tracking store of MLflow, or the name of a file that does not exist")
+        raise InputError(
+            f"{path} is not a file: expected a tracking store of MLflow, or the name of a file that does not exist"
+        )
     if reason := fault(path, whole=False):
         _refuse_unless_ours(path, reason)
 
@@ -94,7 +96,7 @@ def refuse_foreign(path: Path) -> None:
 def _refuse_unless_ours(path: Path, reason: str) -> None:
     if path.is_symlink() or path.name != DEFAULT or not paths.is_ours(path.parent):
         raise InputError(
-            f"{path} {reason}; it was not made by the harness, and is left as it is: "
+            f"{path} {reason}; it was not made by the harness, and stays unchanged: "
             "expected a tracking store of MLflow, or the name of a file that does not exist"
         )
 
@@ -136,13 +138,13 @@ def fault(path: Path, whole: bool = True) -> str | None:
             if not whole:
                 return None
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            return None if verdict == "ok" else f"is torn: {verdict.splitlines()[-1]}"
+            return None if verdict == "ok" else f"is corrupt: {verdict.splitlines()[-1]}"
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             return None
         raise BrokenStoreError(f"{path} cannot be read: {error}") from error
     except sqlite3.DatabaseError as error:
-        return f"is torn: {error}"
+        return f"is corrupt: {error}"
 
 
 @contextlib.contextmanager

@@ -132,7 +132,7 @@ class RunLog:
     """Writes the log of a run. Points that an earlier process wrote stay; a resumed process that repeats them adds nothing."""
 
     def __init__(self, folder: Path, writes: bool = True) -> None:
-        """Of several processes, only one log writes."""
+        """Only one process writes the log."""
         self.folder, written = folder, Reader(folder)
         entries = written.new_entries() if writes else []
         self._steps = {entry["key"]: entry["step"] for entry in entries if "key" in entry}

@@ -83,7 +83,7 @@ def archive(options: Archive) -> Files:
     if isinstance(runs.reader, ArchiveReader):
         lean, pictures = runs.reader.manifest.lean, runs.reader.manifest.pictures
         if options.lean > lean or options.pictures not in (None, pictures):
-            raise InputError("lean and pictures= are for a study in a store; tracking.uri is an archive, which stays as it is")
+            raise InputError("lean and pictures= are for a study in a store; tracking.uri is an archive, which stays unchanged")
         data, thinned = runs.reader.packed
     else:
         data, thinned = pack(runs, lean)

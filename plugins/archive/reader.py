@@ -103,7 +103,7 @@ def manifest(folder: Path) -> Manifest:
             raise InputError(f"{MANIFEST} names no {min(missing)}: expected {EXPECTED}")
         _ = content.choices
     except (OSError, InputError) as error:
-        raise InputError(f"{str(folder)!r} is no archive: {error}") from error
+        raise InputError(f"{str(folder)!r} is not an archive: {error}") from error
     return content
 
 
@@ -129,7 +129,7 @@ def contents(folder: Path, sums: Mapping[str, Sum]) -> tuple[dict[str, bytes], l
 
 def _refuse_special(path: Path, where: str) -> None:
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise InputError(f"{where}: {path.name} is no regular file: expected {EXPECTED}")
+        raise InputError(f"{where}: {path.name} is not a regular file: expected {EXPECTED}")
 
 
 class ArchiveReader(MemoryReader):

@@ -1,7 +1,7 @@
 """Scores of published tables against finished runs of the same weights under the same protocol."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from statistics import fmean, median, stdev
 
@@ -14,7 +14,7 @@ from harness.plugins.audit.claims import TableScore
 from harness.plugins.audit.scores import plain
 from harness.plugins.audit.verdicts import Measured, Point
 
-STATISTICS = {"mean": fmean, "median": median, "best": max}
+STATISTICS: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "median": median, "best": max}
 
 UNCHANGED = {
     "data.train_examples": "null",

@@ -22,7 +22,7 @@ from harness.reports.chapters import Added
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats
 from harness.reports.writing.findings import Effect
-from harness.reports.writing.formats import POINTS, SHARES, Chapter, listed
+from harness.reports.writing.formats import POINTS, SHARES, Chapter
 from harness.reports.writing.tables import size_text, verdict_text
 
 CAPTIONS = {
@@ -37,12 +37,10 @@ LEAST_RATIO = 1.1
 
 
 def chapter(study: Study) -> Chapter:
-    """Pictures, of a number that is swept first, and what is the same in all arms."""
+    """Pictures, of a number that is swept first."""
     comparison = study.comparison
     curves, files = along.curves(comparison), plots.drawn({"changes.svg": (change_picture, comparison)})
-    constant = listed(metric for metric, of_metric in _panels(comparison).items() if not any(map(_differs, of_metric)))
-    alike = [f"The same in all arms, and in no picture: {constant}."] if constant else []
-    shown: list[Block] = [*plots.drawn_note(comparison), *curves.pictures, *plots.pictured(CAPTIONS, files), *alike]
+    shown: list[Block] = [*plots.drawn_note(comparison), *curves.pictures, *plots.pictured(CAPTIONS, files)]
     return Chapter([Section("", shown)], {**curves.files, **files})
 
 

@@ -198,7 +198,7 @@ def nearest_by_latency(ladder: Ladder, baseline: RunConfig, variant: RunConfig, 
         aim = round(nearest * math.exp(-log / min(max(slope, 0.3), 3.0)))  # noise can turn the line around
         steps = max(1, min(ladder.most, aim if aim != nearest else nearest + (1 if log < 0 else -1)))
     if not tried:
-        raise InputError(f"match=latency: {ladder.by.value}={begin * ladder.step} is no shape of {variant.label}")
+        raise InputError(f"match=latency: {ladder.by.value}={begin * ladder.step} is not a shape of {variant.label}")
     return min(tried.items(), key=lambda item: abs(item[1].log))
 
 
@@ -244,7 +244,7 @@ def baseline_of(config: RunConfig, composed: list[RunConfig]) -> RunConfig:
         models = ", ".join(dict.fromkeys(run.model_name for run in composed))
         raise InputError(
             f"match={config.match.cost.value} needs the baseline in the same command: expected model={config.match.to} "
-            f"without enhancements beside {models}, or match.to=MODEL with one of these"
+            f"without enhancements next to {models}, or match.to=MODEL with one of these"
         )
     return min(fitting, key=lambda run: len(run.settings))
 

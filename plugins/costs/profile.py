@@ -60,7 +60,7 @@ RATIO = (
     "ratio of a time or rate: to the mean of both timings of the first variant in the same round, geometric mean over rounds "
     "[95 % t interval, Holm's for the variants of a row]; ~ where it holds 1: inconclusive. A/A: what two timings of the first "
     "variant may differ by, the larger end of the 95 % t interval. The ratio of device time is divided by that of a reference "
-    "workload, so that it holds beside other work"
+    "workload, so that it also holds on a busy machine"
 )
 """How variants are compared."""
 
@@ -361,7 +361,7 @@ def _row(name: str, values: list[float], histories: list[History], again: Histor
 def compared(name: str, histories: list[History], again: History) -> tuple[str, list[str]]:
     """The floor of a timing, by the A/A replicate, and the ratio of every other variant to the mean of both timings.
 
-    Device time is divided by that of the reference workload beside it. Counts and memory, measured once, have no floor.
+    Device time is divided by that of the reference workload next to it. Counts and memory, measured once, have no floor.
     """
     metric = metrics.get(name).launch
     is_corrected = metric in metrics.DEVICE_TIME.values()

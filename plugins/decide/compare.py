@@ -130,7 +130,7 @@ def numbers(first: Run, second: Run) -> list[Number]:
 
 
 NO_VERDICT = (
-    "One run of each is no evidence: a difference of trained or timed numbers may be chance. Times have one only where both "
+    "Single runs are not evidence: a difference of trained or timed numbers may be chance. Times have a verdict only if both "
     "were launched side by side in one session. "
     "`python -m reports` compares arms by their replicates."
 )

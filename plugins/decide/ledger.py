@@ -119,7 +119,7 @@ class Ledger:
         """As it is on disk; InputError for a line that no gate has written."""
         lines = []
         for number, line in enumerate(paths.read(path, paths.LARGEST_PLAN).splitlines(), 1):
-            said = f"ledger={str(path)!r} line {number} is no candidate"
+            said = f"ledger={str(path)!r} line {number} is not a candidate"
             candidate = json_of(line, Candidate, said, "lines that gate has written")
             lines.append(json.loads(line) | {"verdict": candidate.verdict.value})
         return cls(path, lines, lines[-1]["looks"] if lines else None)
@@ -140,7 +140,7 @@ class Ledger:
         look = next(earlier, self.spent + 1)
         if self.looks is not None and look > self.looks:
             raise InputError(
-                f"{str(self.path)!r} has {self.looks} looks, of which none is left; expected fewer arms (--arm) or a new ledger"
+                f"{str(self.path)!r} has used its analyses, looks={self.looks}: expected fewer arms (--arm) or a new ledger"
             )
         part = 6 / (math.pi * look) ** 2 if self.looks is None else 1 / self.looks
         return look, math.ldexp(LEVEL * part, -1 - sum(line["look"] == look for line in self.lines))
@@ -186,7 +186,7 @@ class Ledger:
 def overview(path: Path | None) -> str:
     """All candidates of a ledger, the frontier, and the level of the next analysis."""
     if path is None or path.is_symlink() or not path.is_file():
-        raise InputError(f"--ledger {str(path)!r} is no file; expected a ledger that gate has written")
+        raise InputError(f"--ledger {str(path)!r} is not a file: expected a ledger that gate has written")
     ledger = Ledger.read(path)
     rows: list[tuple[str, ...]] = [
         (str(line["look"] or "-"), f"{line['study']}/{line['arm']}", line["verdict"], f"{line['level']:.2g}", _changes(line))
@@ -194,7 +194,7 @@ def overview(path: Path | None) -> str:
     ]
     counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(line["verdict"] for line in ledger.lines).items())
     front = ", ".join(f"{line['study']}/{line['arm']}" for line in ledger.frontier())
-    left = "no look is left" if ledger.looks == ledger.spent else f"the next one has level {ledger.place([])[1]:.2g}"
+    left = "no analysis is left" if ledger.looks == ledger.spent else f"the next one has level {ledger.place([])[1]:.2g}"
     lines = [table(("look", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []
     lines += [wrapped(f"candidates: {counts or 'none'}; {left}", 0)]
     return "\n".join([*lines, wrapped(f"frontier, by measured means: {front or 'the baseline alone'}", 0)])
@@ -219,6 +219,6 @@ def change_text(test: dict[str, Any]) -> str:
 def look_text(line: dict[str, Any]) -> str:
     """What a candidate has spent."""
     if line["look"] is None:
-        return "nothing that scatters was compared, and no look is spent"
+        return "only counts were compared, which use no interim analysis"
     before = "seen before, and answered from the ledger: " if line["seen"] else ""
-    return f"{before}look {line['look']}, level {line['level']:.2g}"
+    return f"{before}analysis {line['look']}, level {line['level']:.2g}"

@@ -34,7 +34,7 @@ def main(options: Export) -> int:
     else:
         readme = card.text(run, options.license) if (run / run_log.RESULT).is_file() else None
         print(export(checkpoint, options.to or run / "export", options.family, readme))
-        print(f"model card: {'README.md' if readme else 'none, as the folder of the run is not beside its weights'}")
+        print(f"model card: {'README.md' if readme else 'none, as the weights are not in the folder of a run'}")
         for line in (readme or "").splitlines():
             if line.startswith(STATED):
                 print(line.removeprefix("- "))

@@ -31,7 +31,7 @@ def register(options: Export, checkpoint: Path) -> str:
     record, served = checkpoint.parent / run_log.RECORD, predictor.Predictor(checkpoint, HardwareConfig(), predictor.BATCH_SIZE)
     if not record.is_file():
         raise InputError(
-            f"register={options.register}: {checkpoint} is not beside the record of a run: expected RUN, not its weights"
+            f"register={options.register}: {checkpoint} is not in the folder of a run: expected RUN, not its weights"
         )
     try:
         return _registered(options, checkpoint, served, records.read(record, Record)["attempt"])

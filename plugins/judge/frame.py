@@ -134,7 +134,7 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     rows["seed"] = rows["seed"].cat.add_categories([""]).fillna("") if rows["seed"].isna().any() else rows["seed"]
     if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
         raise InputError(
-            f"{_place(rows[repeated].iloc[0])} stands in two rows: expected one, or a column that tells them apart, "
+            f"{_place(rows[repeated].iloc[0])} is in two rows: expected one, or a column that distinguishes them, "
             "such as columns=seed=NAME"
         )
     of_metrics = rows.groupby("metric", observed=True, sort=False)
@@ -212,7 +212,11 @@ def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFram
     own, common = table.mean(), table.dropna()
     both = stated.set_index(["arm", "seed"])["value"].reindex(own.index)
     if (both - own).abs().max() > WRITTEN:
-        return stated.iloc[:0], None, f"{single['metric'].iloc[0]} is no mean of the {len(table):,} items, which are left aside"
+        return (
+            stated.iloc[:0],
+            None,
+            f"{single['metric'].iloc[0]} is not the mean of the {len(table):,} items, which are ignored",
+        )
     means, counts = (common.mean(), len(common)) if len(common) else (own, table.count())
     rows = pd.DataFrame({"value": means, "items": counts}).reset_index()
     rows = rows.assign(**{name: single[name].iloc[0] for name in ("task", "metric", "unit", "direction")})

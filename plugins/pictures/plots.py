@@ -30,6 +30,7 @@ from harness.comparison.paired import grouped
 from harness.comparison.section import headline
 from harness.plugins.pictures.svg import lean, with_values
 from harness.reports.reading.study import CURVE_POINTS
+from harness.reports.writing import concise
 from harness.reports.writing.formats import SCALED, prefix
 
 Key = TypeVar("Key")
@@ -40,11 +41,12 @@ LONGEST = 40
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
-    """Label -> its name in a picture; the middle of one above LONGEST is left out.
+    """Label -> its short name in a picture; the middle of one above LONGEST is left out.
 
     Labels that differ in their middles alone end in a hash of the whole, which is the same in every picture.
     """
-    names = {label: label if len(label) <= LONGEST else f"{label[:18]}…{label[-21:]}" for label in labels}
+    short = concise.short_names(labels)
+    names = {label: name if len(name) <= LONGEST else f"{name[:18]}…{name[-21:]}" for label, name in short.items()}
     count = Counter(names.values())
     hashes = {label: hashlib.sha256(label.encode()).hexdigest()[:4] for label in names}
     return {label: name if count[name] == 1 else f"{name[:-6]} #{hashes[label]}" for label, name in names.items()}

@@ -24,6 +24,7 @@ from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException as MlflowException
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from harness.plugins.trackers import pages
 from harness.tracking import database, run_log
@@ -50,8 +51,11 @@ VIEWED = 500
 DUPLICATE_KEY_ERRORS = ("IntegrityError", "UniqueViolation")
 """What databases say of a row that is there already, as MLflow passes it on."""
 
-BATCH = 1000
-"""Metrics of one call at most."""
+MONITOR: Any = SystemMetricsMonitor
+"""Without types."""
+
+BATCH, MOST_PARAMS = 1000, 100
+"""Metrics, and parameters, of one call at most."""
 
 
 class Tracker(Backend):
@@ -60,6 +64,7 @@ class Tracker(Backend):
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self.uri = uri or paths.database_uri(output)
         self._ids: dict[str, str] = {}  # attempt -> run id
+        self._monitors: dict[str, Any] = {}  # run id -> what samples the machine while it runs
         self._stored: dict[str, dict[str, int]] = {}  # id of a run that was there before -> last step of its curves, read once
         self.study, self._output = study, output
         _create_database(self.uri)
@@ -107,8 +112,14 @@ class Tracker(Backend):
             self._client.update_run(run_id, "RUNNING")
         else:
             run_id = run.info.run_id
-            self._client.log_batch(run_id, params=[Param(key, value) for key, value in pages.parameters(record).items()])
+            params = [Param(key, value) for key, value in pages.parameters(record).items()]
+            for start in range(0, len(params), MOST_PARAMS):
+                self._client.log_batch(run_id, params=params[start : start + MOST_PARAMS])
         self._ids[record["attempt"]] = run_id
+        is_asked = record["parameters"].get("tracking.system_metrics") == "True"
+        if is_asked and folder and run_log.result(folder) is None and run_id not in self._monitors:
+            self._monitors[run_id] = MONITOR(run_id, resume_logging=True, tracking_uri=self.uri)
+            self._monitors[run_id].start()
         return run_id
 
     def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:
@@ -137,6 +148,8 @@ class Tracker(Backend):
 
     def end(self, record: Record, folder: Path, status: str) -> None:
         run_id = self._ids[record["attempt"]]
+        if run_id in self._monitors:
+            self._monitors.pop(run_id).finish()
         result = self._add_result(run_id, folder, status)
         self._set_tags(run_id, {"status": status})
         self._client.set_terminated(run_id, END_STATES[State(status)], result["time"])

@@ -17,8 +17,6 @@ from harness.config import schema
 from harness.document import Document, Picture, is_detail, markdown, without
 from harness.terminal import counted, scaled
 
-MOST_PARAMETERS = 40
-
 NAMES = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, ...]])
 ALWAYS, MAIN = NAMES["always"], NAMES["main"]
 """Keys, or groups that end in a dot, that say what a run is, in the order of the page; and the metrics that come first."""
@@ -40,8 +38,11 @@ BY_TASK = "by_task"
 """Section of MLflow's charts with a score for each task."""
 
 
-def parameters(record: Mapping[str, Any]) -> dict[str, str]:
-    """At most MOST_PARAMETERS of the record: what a run is, what its command varies, and what differs from the defaults."""
+def parameters(record: Mapping[str, Any], most: int | None = None) -> dict[str, str]:
+    """What a run is, what its command varies, what differs from the defaults, then the defaults; the first `most` of them.
+
+    Without `most` all that something in the run reads, apart from NEVER.
+    """
     stated, run_tags = arms.stated(record["parameters"]), record["tags"]
     unused = _unused(stated, run_tags.get(tags.TASK) == tags.PRETRAINING_TASK)
     used = {key: str(value) for key, value in stated.items() if not arms.within(key, unused)}
@@ -50,7 +51,16 @@ def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     changed = sorted(
         key for key, value in used.items() if not arms.within(key, NEVER) and value not in (DEFAULTS.get(key), "{}")
     )
-    return {key: used[key] for key in [*dict.fromkeys([*own, *varied, *changed])][:MOST_PARAMETERS]}
+    defaults = [key for key in used if most is None and not arms.within(key, NEVER) and used[key] != "{}"]
+    return {key: used[key] for key in [*dict.fromkeys([*own, *varied, *changed, *defaults])][:most]}
+
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+
+
+def typed(value: str) -> float | str:
+    """A number of a parameter, which charts then have as an axis; other words as they are."""
+    return float(value) if NUMBER.fullmatch(value) else value
 
 
 def _unused(values: Mapping[str, Any], is_pretraining: bool) -> tuple[str, ...]:
@@ -106,7 +116,7 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
     run_tags, reason = record["tags"], (record.get(tags.END) or {}).get("reason")
     kind = "A second timing of " if run_tags.get(tags.REPLICATE) == "true" else ""
     place = ", ".join(f"{name} {run_tags[name]}" for name in (tags.SCALE, tags.SEED) if name in run_tags)
-    what = f"{kind}**{run_tags.get(tags.ARM, 'run')}** on *{run_tags.get(tags.TASK, 'no task')}*, {place}"
+    what = f"{kind}{run_tags.get(tags.ARM, 'run')} on {run_tags.get(tags.TASK, 'no task')}, {place}"
     score = f": score {values['eval/score']:.3f}" if "eval/score" in values else ""
     shown = (metrics.judged_by(key, values.get) for key in MAIN)
     rows = [f"| {metrics.get(key).title} | {value_text(key, values[key])} |" for key in shown if key in values]
@@ -137,11 +147,12 @@ def of_study(
 ) -> str:
     """What was found and where the rest is, what was run, the beginning of the report. `plan`: the tags of each planned run."""
     answer, *paragraphs = [*(beginning(report) if report else []), ""]
-    whole = f"[The whole report]({link}). " if report and link else ""
-    first = f"**{study}**: {whole}{' '.join(answer.split())}".rstrip(": ")  # the page shows the first line unfolded
+    runs = f"{_counted(plan)}."  # the list of experiments shows the first words as they are, the page the first line
+    more = f" [Full report]({link})" if report and link else ""
+    first = [f"{' '.join(answer.split())}{more}", runs] if answer else [runs]
     if report is None:
         paragraphs = ["The report is written when a sweep ends: `python -m reports`."]
-    return "\n\n".join(filter(None, [first, f"{_counted(plan)}.", f"Command: `{command}`" if command else "", *paragraphs]))
+    return "\n\n".join(filter(None, [*first, f"Command: `{command}`" if command else "", *paragraphs]))
 
 
 def _counted(plan: Sequence[Mapping[str, str]]) -> str:
@@ -214,7 +225,8 @@ def view(measured: set[str], varied: Iterable[str], now_ms: int) -> str:
     columns = [f"tags.`{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
     columns += [f"params.`{name}`" for name in varied if not name.startswith(SAID)][:MOST_VARIED]
     columns += [f"metrics.`{name}`" for name in shown]
-    widths = {f"metrics.`{name}`": 8 * len(name) + 32 for name in shown}  # pixels: MLflow cuts heads after some twelve letters
+    widths = {name: 8 * len(name.partition(".")[2]) + 16 for name in columns}  # pixels: MLflow cuts heads after twelve letters
+    widths[columns[0]] = 240  # names of arms are longer than their head
     state: dict[str, Any] = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": widths}
     state["searchFilter"] = f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'"
     if shown and (shown[0] == LOSS or "score" in shown[0]):

@@ -18,6 +18,9 @@ except ImportError as error:
 
 FOLDER = "tensorboard"
 
+MOST_PARAMETERS = 40
+"""Columns of the table HPARAMS, which shows all that there are."""
+
 
 class TensorBoard(Backend):
     """A study as a folder. A run that is resumed is written anew: its log has all points from the first."""
@@ -49,7 +52,8 @@ class TensorBoard(Backend):
             for key, value in result["metrics"].items():
                 writer.add_scalar(key, value, result["steps"].get(key, 0), walltime=result["time"] / 1000)
             main, _ = pages.main_and_details(result["metrics"], result["steps"], record["tags"].get(tags.TASK, ""))
-            parameters = pages.parameters(record) | {"status": status}
+            stated = pages.parameters(record, MOST_PARAMETERS)
+            parameters = {key: pages.typed(value) for key, value in stated.items()} | {"status": status}
             writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
         self._writers.pop(record["attempt"]).close()
 

@@ -5,10 +5,13 @@ WANDB_MODE, WANDB_PROJECT, WANDB_ENTITY and the login are those of wandb itself;
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harness import tags
 from harness.errors import InputError
+from harness.plugins.trackers import pages
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record
 from harness.tracking.trackers import Backend
@@ -23,6 +26,15 @@ STEP = "step"
 
 PROJECT = "encoder-variants"
 FOLDER = "wandb"
+
+
+def nested(values: Mapping[str, str]) -> dict[str, Any]:
+    """`{"task": {"name": "rte"}}` of `{"task.name": "rte"}`: a section of the config can be folded."""
+    sections: dict[str, Any] = {}
+    for key, value in values.items():
+        section, _, name = key.partition(".")
+        sections |= {section: sections.get(section, {}) | {name: pages.typed(value)} if name else pages.typed(value)}
+    return sections
 
 
 class WeightsAndBiases(Backend):
@@ -44,7 +56,8 @@ class WeightsAndBiases(Backend):
             name=record["name"],
             group=re.sub(r"[/\\#?%:]", "_", self._study),
             tags=[text[:64] for key in ("arm", "task") if (text := record["tags"].get(key))],
-            config={**record["parameters"], **{f"tags.{key}": value for key, value in record["tags"].items()}},
+            job_type=record["tags"].get(tags.ROLE, tags.ROLE_RUN),
+            config=nested(record["parameters"]) | {"tags": record["tags"]},
             dir=str(self._folder),
             resume="allow",
             reinit="create_new",

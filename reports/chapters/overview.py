@@ -1,5 +1,6 @@
 """The first screen: the answer in two sentences, one row per arm over all tasks, pictures of plug-ins, details in words."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from harness.reports.reading.store import Packed
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, tables
 from harness.reports.writing.answer import OUTCOMES, answer
+from harness.reports.writing.findings import Effect
 from harness.reports.writing.formats import Chapter, bullets, code, escape, listed
 from harness.reports.writing.tables import size_text, verdict_text
 
@@ -110,12 +112,15 @@ def hypotheses(comparison: Comparison) -> list[Block]:
 
 
 def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
-    """The verdicts on what a hypothesis names: of its arms, else of all that are few, in its metrics, else in what was learned.
+    """Whether each part such as `shared score > -2` held; without one the verdicts on what the hypothesis names.
 
-    Whether that makes it true is for its author to say.
+    These are of its arms, else of all that are few, in its metrics, else in what was learned.
     """
     words = hypothesis.casefold()
     effects = findings.effects(comparison)
+    if checked := [sentence for effect in effects for sentence in _checked(effect, words)]:
+        yield from checked
+        return
     names = [effect.name for effect in effects if effect.name.casefold() in words]
     outcomes = [effect.name for effect in effects if effect.metric in OUTCOMES]
     labels = [
@@ -124,6 +129,8 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
     of = [effect for effect in effects if effect.name in (names or outcomes) and (effect.label in labels or not labels)]
     if not of:
         yield "**Open**: what it names has no verdict here."
+    else:
+        yield "**Open**: it has no part that is checked, such as `shared score > -2`. What it names:"
     for effect in of if len(of) <= findings.MOST else ():
         change, unit = effect.change, effect.unit
         why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
@@ -131,7 +138,21 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
         yield f"**{WORD_OF.get(change.verdict or Verdict.OPEN, 'Open')}**: {escape(effect.label)} in {effect.name}: {size}."
     if len(of) > findings.MOST:
         counts = Counter(WORD_OF.get(effect.change.verdict or Verdict.OPEN, "Open") for effect in of)
-        yield f"Of its {len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
+        yield f"{len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
+
+
+def _checked(effect: Effect, words: str) -> Iterator[str]:
+    """`**Held**: shared score > -2: −0.5 [−1.2, +0.2] points.`; open where its interval does not say."""
+    change, name = effect.change, f"{effect.label} {effect.name}"
+    percent = 100 / change.baseline_mean if change.baseline_mean else math.nan
+    in_percent = change.percent is not None and bool(change.interval is None or (change.evidence and change.evidence.ratio))
+    factor = formats.POINTS if effect.unit in formats.SHARES else percent if in_percent else 1.0
+    is_known = change.interval or metrics.get(effect.metric).deterministic
+    for sign, number in re.findall(rf"(?<![\w+=.-]){re.escape(name.casefold())} ([<>]) ([-−+]?\d+(?:\.\d+)?)", words):
+        bound = float(number.replace(formats.MINUS, "-"))
+        holds = {factor * end < bound if sign == "<" else factor * end > bound for end in change.interval or (change.absolute,)}
+        word = "Open" if len(holds) > 1 or not is_known else "Held" if holds == {True} else "Failed"
+        yield f"**{word}**: {escape(name)} {escape(sign)} {number}: {size_text(change, effect.unit)}."
 
 
 def _without_baseline(comparison: Comparison) -> list[str]:

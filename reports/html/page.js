@@ -38,7 +38,8 @@ function foldable(table, box) {
   table.classList.add("folded");
   const button = document.createElement("button");
   button.className = "all";
-  button.textContent = `Show ${table.querySelectorAll(".more").length} more arms`;
+  const count = table.querySelectorAll(".more").length;
+  button.textContent = `Show ${count} more arm${count > 1 ? "s" : ""}`;
   button.addEventListener("click", () => showAll(table));
   box.after(button);
 }

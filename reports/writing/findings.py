@@ -22,6 +22,7 @@ from harness.document import Bullets
 from harness.errors import some_of
 from harness.metrics import PER_BYTE, Compared, judged_by
 from harness.reports.writing import formats, tables
+from harness.reports.writing.concise import shared_parts
 from harness.reports.writing.formats import bullets, escape, listed
 from harness.reports.writing.shown import SHOWN
 
@@ -272,17 +273,19 @@ def compared(comparison: Comparison) -> str:
     if len(others) == len(comparison.labels):
         return f"{listed(others, most=MOST)}{on}; {each} each."
     against = f"{listed(others, most=MOST)} against " if others else ""
+    shared = shared_parts(comparison.labels)
+    omitted = f" Names leave out what all arms share: `{shared}`." if shared else ""
     run = next((section.before.first for section in comparison.selected if section.before), None)
     settings = unnamed_settings(run, others) if run else []
     defaults = f" ({escape(', '.join(settings))})" if settings else ""
     brackets = f" {BRACKETS}" if others and not comparison.is_small else ""  # what a small report opens with has none
-    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each.{brackets}"
+    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each.{omitted}{brackets}"
 
 
 def _of_arms(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
     """What an arm's score does comes first."""
     for label in comparison.labels:
-        of_arm = [effect for effect in changes if effect.label == label]
+        of_arm = [effect for effect in changes if effect.label == label and effect.change.interval]  # the table has the others
         of_score = [effect.said_with for effect in of_arm if effect.metric == HEADLINE]
         clauses = []
         for verdict in sorted(WORDS, key=lambda verdict: verdict not in of_score):

@@ -144,16 +144,14 @@ def _cell(content: object) -> Cell:
 
 
 def readable(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Table]:
-    """A table if it is narrow; else transposed, in tables of at most MOST_COLUMNS columns.
-
-    The first row, the baseline's, is repeated in each.
-    """
-    if len(head) <= MOST_COLUMNS:
-        return [table(head, rows)]
-    first, others = rows[0], rows[1:]
-    blocks = [[first, *others[start : start + MOST_COLUMNS - 2]] for start in range(0, max(1, len(others)), MOST_COLUMNS - 2)]
-    turned = [[*zip(head, *block, strict=True)] for block in blocks]
-    return [table([_cell(name).text for name in lines[0]], lines[1:]) for lines in turned]
+    """The table, as several of at most MOST_COLUMNS columns, each with the first one; empty references are left out."""
+    count = math.ceil((len(head) - 1) / (MOST_COLUMNS - 1))
+    size = math.ceil((len(head) - 1) / count)
+    parts = [slice(start, start + size) for start in range(1, len(head), size)]
+    lines = [
+        [[row[0], *row[part]] for row in rows if not str(row[0]).startswith("*") or {*row[part]} != {DASH}] for part in parts
+    ]
+    return [table([head[0], *head[part]], of_part) for part, of_part in zip(parts, lines, strict=True)]
 
 
 def bullets(lines: Iterable[str]) -> list[Bullets]:

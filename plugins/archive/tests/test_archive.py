@@ -141,7 +141,7 @@ def test_a_lean_archive_has_the_same_report_without_some_pictures(demo, tmp_path
     assert main(["archive", "demo", "--uri", str(demo), f"to={tmp_path / 'new'}", "--lean"]) == 2
     assert main(["archive", "demo", f"to={tmp_path / 'new'}", "--pictures", "change.svg"]) == 2
     said = capsys.readouterr().err
-    assert "tracking.uri is an archive, which stays as it is" in said
+    assert "tracking.uri is an archive, which stays unchanged" in said
     assert "unknown picture 'change.svg'; did you mean 'changes.svg'?" in said
     assert not (tmp_path / "new").exists()
 
@@ -310,7 +310,7 @@ def test_a_folder_of_anything_else_is_neither_read_nor_replaced(tmp_path, capsys
     assert main(["archive", "demo", f"to={tmp_path}"]) == 2
     assert "has other files; expected a new folder, or an archive to replace" in capsys.readouterr().err
     assert main(["verify", str(tmp_path)]) == 2
-    assert "is no archive" in capsys.readouterr().err
+    assert "is not an archive" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 

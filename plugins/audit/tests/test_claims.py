@@ -83,7 +83,7 @@ WRONG = [
         "readings.whole",
         "tokens=1.32e+11 contradicts steps, batch_size and shares, which make 4.26e+10",
     ),
-    ("claims:\n", "claims:\n  ? [a, b]\n  : 1\n", "x.yaml, line 4", "a list or a mapping is no key"),
+    ("claims:\n", "claims:\n  ? [a, b]\n  : 1\n", "x.yaml, line 4", "a list or a mapping is not a key"),
     (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
     (" beside: true,", "", "claims.tiny.readings", "got 2 that decide: whole, layers"),
     ("whole: {", "whole: {beside: true, ", "claims.tiny.readings", "got 0 that decide\n"),

@@ -33,5 +33,5 @@ def test_what_is_the_same_in_all_arms_is_in_no_picture_and_said_in_a_line(make_r
     assert {"score_parameters.svg", "parameters.svg"}.isdisjoint(files)
     assert b"parameters" not in files["changes.svg"]
     report = files["report.md"].decode()
-    assert "The same in all arms, and in no picture: score, parameters." in report
+    assert "Equal for all arms: parameters 1.00 M." in report
     assert "All arms have the same parameters in every component" in report

@@ -73,7 +73,7 @@ def test_a_loop_of_50_candidates_keeps_the_three_that_are_better(make_run, tmp_p
     assert (ledger.spent, len(ledger.lines), verdicts["worse"]) == (50, 50, 16)
     assert {line["arm"] for line in ledger.frontier()} <= {"c00", "c10", "c20"}
     assert "candidates: 3 better, 16 worse, " in overview(path)
-    assert "no look is left" in overview(path)
+    assert "no analysis is left" in overview(path)
     print(overview(path))
 
 
@@ -155,7 +155,7 @@ def test_the_baseline_moves_when_the_user_says_so(two, log, capsys):
     assert (code, "baseline 'new/good' has no run in common with that of the ledger, 'new/base'" in text) == (2, True)
     assert len(lines()) == 1
     code, text = gate(capsys, *LEDGER, "--baseline", "good", "--arm", "base", "--move-baseline", limits=limits)
-    assert (code, "look 2, level 0.0038" in text) == (1, True)
+    assert (code, "analysis 2, level 0.0038" in text) == (1, True)
     assert lines()[-1]["baseline"]["name"] == "new/good"
     assert gate(capsys, *LEDGER, limits=())[1].endswith("frontier, by measured means: the baseline alone\n")
 
@@ -180,13 +180,17 @@ def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
         (["--looks", "3"], None, "looks= and --move-baseline are of a ledger: expected ledger=FILE"),
         ([*LEDGER, "--looks", "0"], None, "looks='0' must be a whole number of at least 1"),
         (["--ledger", "no/loop.jsonl"], None, "cannot be written (No such file or directory); expected a file"),
-        ([*LEDGER], '{"look": 1}\n', "line 1 is no candidate at looks (Field required); expected lines that gate has written"),
-        ([*LEDGER], '{"look": 1', "line 1 is no candidate"),
-        ([*LEDGER], "\xff", "line 1 is no candidate"),
+        (
+            [*LEDGER],
+            '{"look": 1}\n',
+            "line 1 is not a candidate at looks (Field required); expected lines that gate has written",
+        ),
+        ([*LEDGER], '{"look": 1', "line 1 is not a candidate"),
+        ([*LEDGER], "\xff", "line 1 is not a candidate"),
         ([*LEDGER, "--looks", "3"], "of 2", "looks=3: 'loop.jsonl' was begun with 2; expected a new ledger"),
-        ([*LEDGER, "--arm", "good"], "of 2", "'loop.jsonl' has 2 looks, of which none is left; expected fewer arms (--arm) or"),
-        ([*LEDGER], "bad look", "line 1 is no candidate"),
-        ([*LEDGER], "bad baseline", "line 1 is no candidate"),
+        ([*LEDGER, "--arm", "good"], "of 2", "'loop.jsonl' has used its analyses, looks=2: expected fewer arms (--arm) or"),
+        ([*LEDGER], "bad look", "line 1 is not a candidate"),
+        ([*LEDGER], "bad baseline", "line 1 is not a candidate"),
     ],
 )
 def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, content, message):
@@ -208,7 +212,7 @@ def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, c
 def test_arms_that_are_more_than_the_looks_left_spend_none(two, log, capsys):
     log("other", [score + 0.2 for score in BASE], 0.5e9)
     code, text = gate(capsys, *LEDGER, "--looks", "1")
-    assert (code, "has 1 looks, of which none is left; expected fewer arms (--arm)" in text) == (2, True)
+    assert (code, "has used its analyses, looks=1: expected fewer arms (--arm)" in text) == (2, True)
     assert Path("loop.jsonl").read_bytes() == b""
     assert gate(capsys, *LEDGER, "--looks", "1", "--arm", "other")[0] == 0
 

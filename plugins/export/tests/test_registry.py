@@ -89,7 +89,7 @@ def test_what_cannot_be_registered_is_one_line(tokenizer, store, tmp_path, capsy
     refused = {
         ("register=a", "format=onnx"): "format=onnx is of a folder: leave it out, or register=a",
         ("register=a", "to=x"): "to=x is of a folder: leave it out, or register=a",
-        ("register=a",): "is not beside the record of a run",
+        ("register=a",): "is not in the folder of a run",
     }
     for arguments, message in refused.items():
         assert main(["export", str(run), *arguments, f"output={store}"]) == 2

@@ -46,7 +46,7 @@ WRONG = [
     (table(task=None), "do not say the task"),
     (table().iloc[:0], "no rows"),
     (pd.concat([table(), table()[["arm"]]], axis=1), "two columns 'arm': expected one"),
-    (table(seed=0), "arm 'a', task 'rte', seed '0', metric 'accuracy' stands in two rows"),
+    (table(seed=0), "arm 'a', task 'rte', seed '0', metric 'accuracy' is in two rows"),
     (table(value=[math.nan] + [0.7] * 7), "seed '0', metric 'accuracy': its value is not a finite number"),
     (table(value=["much"] + [0.7] * 7), "is not a finite number"),
     (table(value=[math.inf] + [0.7] * 7), "is not a finite number"),
@@ -218,7 +218,7 @@ def test_a_score_that_is_no_mean_of_its_items_keeps_its_own_value():
     stated = pd.DataFrame({"arm": ["a", "b"], "value": [0.1, 0.9], "task": "rte", "metric": "acc"})
     found = frame.checked(pd.concat([single({"a": np.ones(9), "b": np.ones(9)}), stated], ignore_index=True))
     assert (found.rows["value"].tolist(), dict(found.items)) == ([0.1, 0.9], {})
-    assert "rte: acc is no mean of the 9 items, which are left aside." in frame.said(found)
+    assert "rte: acc is not the mean of the 9 items, which are ignored." in frame.said(found)
 
 
 def test_numbers_without_seeds_and_items_are_compared_over_tasks():

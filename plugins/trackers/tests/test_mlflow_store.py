@@ -9,6 +9,7 @@ from statistics import median
 
 import psutil
 import pytest
+from child_processes import wait_for
 from pyarrow import parquet
 
 from harness import metrics, tags
@@ -77,10 +78,10 @@ def test_finished_runs_are_read_with_all_that_is_known_of_them(sweep, tmp_path):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_page_shows_few_numbers_and_none_of_what_does_not_apply(runs, model):
+def test_a_page_shows_few_numbers_and_all_parameters_but_none_of_what_does_not_apply(runs, model):
     data = runs[model].data
     assert len(data.metrics) <= 60
-    assert len(data.params) <= 40
+    assert (data.params["finetune.adam_eps"], data.params["model.rotary_theta"]) == ("1e-08", "10000.0")  # defaults, too
     unread = ("pretrain.", "corpus.", "environment.", "facts.", "tracking.", "published.", "task.hub", "output", "study")
     assert [key for key in data.params if key.startswith(unread)] == []
     named = {"model_name", "scale_name", "task.name", "seed", "finetune.learning_rate", "finetune.batch_size", "hardware.dtype"}
@@ -112,7 +113,7 @@ def test_numbers_of_score_size_speed_and_memory_are_sent_in_that_order(sweep, ru
 @pytest.mark.parametrize("model", MODELS)
 def test_a_run_has_a_description(sweep, runs, model):
     note, values = runs[model].data.tags["mlflow.note.content"], run_log.result(sweep.folder(model))["metrics"]
-    assert f"**{model}** on *bag*, scale tiny, seed 1. Finished: score {values['eval/score']:.3f}" in note
+    assert f"{model} on bag, scale tiny, seed 1. Finished: score {values['eval/score']:.3f}" in note
     assert f"| latency, device time | {values['inference/latency_device_ms']:.4g} ms |" in note
 
 
@@ -294,6 +295,19 @@ def test_a_run_that_goes_on_under_another_load_ends_with_its_last_environment(tr
     read = tags.without_packed(found.tags)
     assert (read["environment.load_average"], read["environment.threads"]) == ("7.25", "1")
     assert not any(key.startswith("environment.") for key in found.params)
+
+
+def test_system_metrics_are_sampled_while_a_run_goes_on_where_they_are_asked_for(tracker, tmp_path, monkeypatch):
+    def sampled(run_id: str) -> set[str]:
+        return {name for name in tracker._client.get_run(run_id).data.metrics if name.startswith("system/")}
+
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    asked = a_run() | {"parameters": {"tracking.system_metrics": "True"}}
+    run_ids = [tracker.begin(record, tmp_path) for record in (asked, a_run("a2"))]
+    wait_for(lambda: "system/cpu_utilization_percentage" in sampled(run_ids[0]))
+    tracker.end(asked, tmp_path, "finished")
+    assert not tracker._monitors
+    assert not sampled(run_ids[1])
 
 
 def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):

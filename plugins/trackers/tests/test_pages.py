@@ -18,16 +18,16 @@ def test_first_line_of_a_study_links_its_report():
     link = pages.files_page("1", "abc", "/report/report.html")
     assert link == REPORT
     first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", link, report).split("\n")
-    assert first == f"**s**: [The whole report]({REPORT}). **Score against base**: albert is the same."
+    assert first == f"**Score against base**: albert is the same. [Full report]({REPORT})"
     assert "2 runs: 2 arms (base, albert), 1 task (bag), 1 seed." in rest
-    assert "[The whole report]" not in "\n".join(rest)
+    assert "[Full report]" not in "\n".join(rest)
     assert "Command: `harness -m model=base,albert`" in rest
 
 
 def test_the_page_of_a_study_has_no_picture_that_it_does_not_show_and_no_detail():
     opening = ["It is.", Picture("a.svg", "Loss; mean"), "*Note.*", Section("Arms", []), Section("Tests", ["x"], detail=True)]
     report = Document("Report: s", [Section("", opening)])
-    assert pages.of_study("s", PLAN, "", REPORT, report).endswith("1 seed.\n\n*Note.*\n\n### Arms")
+    assert pages.of_study("s", PLAN, "", REPORT, report).endswith("1 seed.\n\n*Note.*\n\n## Arms")
 
 
 def test_the_page_of_a_small_study_ends_where_its_report_folds():
@@ -56,7 +56,7 @@ def test_the_table_has_one_number_of_a_quantity():
 
 def test_a_study_without_a_report_links_none():
     text = pages.of_study("s", PLAN, "")
-    assert text.startswith("**s**\n\n2 runs: 2 arms (base, albert), 1 task (bag), 1 seed.\n")
+    assert text.startswith("2 runs: 2 arms (base, albert), 1 task (bag), 1 seed.\n")
     assert "](" not in text
 
 
@@ -105,5 +105,12 @@ def test_a_number_has_its_unit_as_it_is_written(key, value, text):
 @pytest.mark.parametrize("lifted", ['["data.split_seed"]', '{"data.split_seed"', "\x00"])
 def test_a_key_that_the_command_varies_is_shown_and_a_broken_list_of_them_breaks_nothing(lifted):
     parameters = {"seed": "0", "data.split_seed": "0"}
-    shown = pages.parameters({"parameters": parameters, "tags": {"task": "bag", "lifted": lifted}})
+    shown = pages.parameters({"parameters": parameters, "tags": {"task": "bag", "lifted": lifted}}, 40)
     assert ("data.split_seed" in shown) == ("split_seed" in lifted)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("5e-05", 5e-5), ("-3", -3), ("0.15", 0.15), ("25e21f49", "25e21f49"), ("None", "None")]
+)
+def test_a_number_is_a_number_in_charts(value, expected):
+    assert pages.typed(value) == expected

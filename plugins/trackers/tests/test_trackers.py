@@ -1,5 +1,6 @@
 """TensorBoard and Weights & Biases have what the folder of a run has; a missing package and a missing login are one line."""
 
+import json
 import sys
 
 import pytest
@@ -72,6 +73,10 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
     logged = [(float(row["step"]), float(row["finetune/loss"])) for row in rows if "finetune/loss" in row]
     assert logged == [(point["step"], point["value"]) for point in points if point["key"] == "finetune/loss"]
     assert len(logged) == 4
+    (config,) = (
+        {item.key: json.loads(item.value_json) for item in of.run.config.update} for of in records if of.HasField("run")
+    )
+    assert (config["finetune"]["max_steps"], config["task"]["name"], config["tags"]["arm"]) == (4, "bag", "base")
     summary = {item.key: item.value_json for one in records for item in one.summary.update}
     assert float(summary["eval/score"]) == values["eval/score"]
 

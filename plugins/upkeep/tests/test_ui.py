@@ -57,5 +57,5 @@ def test_taken_port_is_one_line(run_harness, output):
     (output / "mlflow.db").write_text("no database " * 1000)
     torn = run_harness("ui", f"output={output}")
     assert torn.returncode == 2
-    assert "mlflow.db is torn: file is not a database; it was not made by the harness" in torn.stderr
+    assert "mlflow.db is corrupt: file is not a database; it was not made by the harness" in torn.stderr
     assert torn.stderr.count("\n") == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands import find, imported
+from harness.config.command_line import settings
 from harness.errors import InputError
 from harness.grammar import Composed, key, parse, word
 from harness.models.ranges import Range
@@ -91,3 +92,9 @@ def test_a_study_may_have_an_equals_sign_and_a_misspelt_key_is_none():
     assert parse(["lr=1", "output=tests"], imported(find("status").options), "status").study == "lr=1"
     with pytest.raises(InputError, match="unknown key 'ouput'; did you mean 'output'"):
         parse(["ouput=tests"], imported(find("status").options), "status")
+
+
+def test_settings_of_a_run_may_be_typed_as_options_in_every_command():
+    typed = ["--study", "a", "--model.hidden-size=8", "--rerun", "-m", "model=base,albert", "--config-dir", "x"]
+    assert settings(typed) == ["study=a", "model.hidden_size=8", "rerun=true", "-m", "model=base,albert", "--config-dir", "x"]
+    assert settings(["--output", "a", "--seed=1"], own={"output"}) == ["--output", "a", "seed=1"]

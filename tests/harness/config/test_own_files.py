@@ -27,7 +27,7 @@ UNSOUND = {
     "unknown alias": (b"a: *x\n", "line 1, column 4: found undefined alias 'x'"),
     "tag": (b"a: !!python/object/apply:os.system ['touch pwned']\n", "the tag !!python/object/apply:os.system is not allowed"),
     "own tag": (b"a: !mine 3\n", "line 1, column 4: the tag !mine is not allowed: plain values only"),
-    "NUL": (b"a: \0\n", "is no YAML: unacceptable character #x0000"),
+    "NUL": (b"a: \0\n", "is not YAML: unacceptable character #x0000"),
     "list": (b"- 1\n", "line 1, column 1: expected keys with values"),
     "text": (b"hello\n", "line 1, column 1: expected keys with values"),
     "tab": (b"a:\n\t- b\n", "line 2, column 1: found character '\\t' that cannot start any token"),

@@ -71,7 +71,7 @@ def test_a_signal_ends_it_as_ctrl_c_does(number, sweep, output):
     shown.extend(read(terminal))
     assert process.returncode == 130, shown.decode()
     assert shown.rindex(SHOWN) > shown.rindex(HIDDEN)
-    assert b"0 of 2 runs have ended; run the same command again to continue; what is left: python -m harness status" in shown
+    assert b"0 of 2 runs have ended; run the same command again to continue; remaining runs: python -m harness status" in shown
     assert b"harness: interrupted" in shown
     wait_for(lambda: not left(children))
     assert end_of_run(output) == "killed"

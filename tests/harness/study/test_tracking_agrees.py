@@ -117,7 +117,7 @@ def test_torn_database_stops_no_run_and_sync_makes_it_anew(run_harness, run_modu
     path.write_bytes(path.read_bytes()[:8192] + b"\0" * 4096)
     torn = path.read_bytes()
     done = run_harness("-m", *small, *SHORT, "seed=1,2", f"output={output}")
-    assert f"{path} is torn" in unreachable(done)
+    assert f"{path} is corrupt" in unreachable(done)
     synced = run_module("harness", "sync", f"output={output}")
     assert (synced.returncode, synced.stderr) == (0, "")
     (kept,) = (one for one in output.glob("mlflow.db.broken-*") if not one.name.endswith(("-wal", "-shm")))

@@ -59,7 +59,7 @@ def test_torn_store_is_named_and_never_replaced_unasked(output, tmp_path):
     Tracker(None, str(output), "study").begin({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
     path = torn_copy(output / "mlflow.db", tmp_path / "torn")
     before = path.read_bytes()
-    with pytest.raises(BrokenStoreError, match=rf"^{path} is torn: .*`python -m harness sync` keeps it aside"):
+    with pytest.raises(BrokenStoreError, match=rf"^{path} is corrupt: .*`python -m harness sync` keeps it aside"):
         database.ready(f"sqlite:///{path}", refuse)
     assert path.read_bytes() == before
     kept = database.renewed(f"sqlite:///{path}")
@@ -72,7 +72,7 @@ def test_text_in_place_of_a_store_is_torn_and_a_whole_store_is_not(output, tmp_p
     assert database.fault(path) is None
     assert database.renewed(f"sqlite:///{path}") is None
     path.write_text("no database " * 1000)
-    assert database.fault(path) == "is torn: file is not a database"
+    assert database.fault(path) == "is corrupt: file is not a database"
     assert database.renewed("sqlite:////nowhere/mlflow.db") is None
     assert database.renewed("http://127.0.0.1:5000") is None
 
@@ -143,14 +143,18 @@ def torn_of_another(path: Path) -> None:
 
 
 FOREIGN = {
-    "a text": ("notes.txt", lambda path: path.write_text("my notes\n" * 1000), "is torn: file is not a database"),
-    "a text in the place of the store": ("mlflow.db", lambda path: path.write_text("x" * 9000), "is torn: file is not a data"),
+    "a text": ("notes.txt", lambda path: path.write_text("my notes\n" * 1000), "is corrupt: file is not a database"),
+    "a text in the place of the store": (
+        "mlflow.db",
+        lambda path: path.write_text("x" * 9000),
+        "is corrupt: file is not a data",
+    ),
     "an empty file": ("empty", lambda path: path.touch(), "is not a complete tracking store"),
     "a database of another program": ("places.sqlite", sqlite_of_another, "is not a complete tracking store"),
     "that in the place of the store": ("mlflow.db", sqlite_of_another, "is not a complete tracking store"),
     "a torn database": ("places.sqlite", torn_of_another, "; it was not made by the harness"),
-    "a link to nothing": ("link", lambda path: path.symlink_to("nowhere"), "is no file"),
-    "a device": ("null", lambda path: path.symlink_to("/dev/null"), "is no file"),
+    "a link to nothing": ("link", lambda path: path.symlink_to("nowhere"), "is not a file"),
+    "a device": ("null", lambda path: path.symlink_to("/dev/null"), "is not a file"),
 }
 
 

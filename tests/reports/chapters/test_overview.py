@@ -12,6 +12,7 @@ from texts import md, parts, rows
 
 from harness import paths, tags
 from harness.comparison.compare import Comparison, compare
+from harness.comparison.verdicts import Verdict
 from harness.reports.chapters import overview
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.study import Study
@@ -53,12 +54,10 @@ def test_sentences_say_what_the_tests_carry(result, no_study_is_small):
     words, arms, cautions = paragraphs(result)
     assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % CI")
     small, worse = arms.splitlines()
-    alike = "the same in score (within 1 point) and inference memory (within 5 %)"
-    assert small == f"- **small**: {alike}; **better** in parameters (−75.0 %)."
-    lost, better, same = worse.removeprefix("- **worse**: ").split("; ")
+    assert small == "- **small**: the same in score (within 1 point) and inference memory (within 5 %)."
+    lost, better = worse.rstrip(".").removeprefix("- **worse**: ").split("; ")
     assert better.startswith("**better** in inference memory (−50.0 ")
     assert re.fullmatch(r"\*\*worse\*\* in score \(−5\.2 \[−.*, −.*\] points over 2 tasks\)", lost)
-    assert same == "the same in parameters."
     low = "base on cola; small on cola"
     assert cautions.startswith(f"- **Not shown to beat the majority baseline**, which ignores the text: {low}.")
 
@@ -92,8 +91,7 @@ def test_an_arm_that_is_not_shown_to_beat_the_constant_answer_is_marked(make_run
 
 def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_run):
     runs = [make_run(name, values={TOTAL: size}) for name, size in (("base", 1000.0), ("a", 1049.0), ("b", 1051.0))]
-    _, arms = paragraphs(compare("s", runs))
-    assert arms == "- **a**: the same in parameters (within 5 %).\n- **b**: **worse** in parameters (+5.1 %)."
+    assert [effect.change.verdict for effect in findings.effects(compare("s", runs))] == [Verdict.SAME, Verdict.WORSE]
 
 
 @pytest.mark.parametrize(("seeds", "says"), [(2, True), (3, False)])
@@ -329,10 +327,34 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
     ],
 )
 def test_beside_a_hypothesis_stand_the_verdicts_on_what_it_names(result, hypothesis, found):
-    lines = [line for text in (overview._found_of(result, hypothesis),) for line in text]
+    first, *lines = overview._found_of(result, hypothesis)
+    assert first == "**Open**: it has no part that is checked, such as `shared score > -2`. What it names:"
     starts = [text.removeprefix("- ") for text in found]
     assert len(lines) == len(starts), lines
     assert all(any(line.startswith(start) for line in lines) for start in starts), lines
+
+
+@pytest.mark.parametrize(
+    ("part", "word"),
+    [
+        ("worse score < -1", "Held"),
+        ("Worse score > −2", "Failed"),
+        ("worse score < -5.2", "Open"),
+        ("small parameters < -60", "Held"),
+        ("small parameters > -60.5", "Failed"),
+        ("worse inference memory < -45", "Held"),
+    ],
+)
+def test_a_part_of_a_hypothesis_is_held_or_failed_where_the_whole_interval_agrees(result, part, word):
+    (line,) = overview._found_of(result, f"It is so: {part}, smaller score > 3.")
+    name, _, number = part.rpartition(" ")
+    assert line.startswith(f"**{word}**: {name.lower().replace('<', '&lt;').replace('>', '&gt;')} {number}: −")
+
+
+def test_a_part_of_a_hypothesis_on_a_single_run_is_open(make_run):
+    runs = [make_run(name, values={SCORE: score, ITEMS: 400}) for name, score in (("base", 0.5), ("a", 0.9))]
+    (line,) = overview._found_of(compare("s", runs), "a score > 5")
+    assert line == "**Open**: a score &gt; 5: +40.0 points."
 
 
 WARNED = {tags.WARNING: "the loss still fell: raise finetune.epochs (2)", tags.NOTES: "falling"}

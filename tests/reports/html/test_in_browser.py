@@ -22,7 +22,7 @@ A4 = 718
 """Pixels across a sheet, without its margins of 1 cm."""
 SHEET = 1047
 """Pixels down."""
-MOST_SHEETS = 7
+MOST_SHEETS = 6
 """Of seven arms and five tasks."""
 SIZES = [3.44e6, 900.7e3, 11.7e6, 12.0] + [1e6 * (number + 1) for number in range(6)]
 """Parameters of the arms, of which the first is the baseline."""

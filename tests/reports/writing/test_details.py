@@ -4,7 +4,7 @@ import re
 
 import msgspec
 import pytest
-from texts import parts
+from texts import lines, parts
 
 from harness import metrics
 from harness.comparison.compare import compare
@@ -28,15 +28,13 @@ MEASURED |= {"inference/energy_j_per_token": 0.00123, "finetune/energy_j": 321.0
 
 
 def table(section: Section) -> dict[str, dict[str, str]]:
-    """Arm -> metric -> text; arms are rows, or columns where there are many metrics."""
-    lines = [
-        [text.strip() for text in line.strip("| ").split(" | ")] for line in parts(section_text.part(section))[2].splitlines()
-    ]
-    if section.baseline in lines[0]:
-        lines = list(zip(*lines[:1], *lines[2:], strict=True))
-    else:
-        del lines[1]
-    return {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines[1:]}
+    """Arm -> metric -> text, of all tables."""
+    found: dict[str, dict[str, str]] = {}
+    for text in parts(section_text.part(section))[2:]:
+        head, _, *rows = lines(text)
+        for row in rows:
+            found.setdefault(row[0], {}).update(zip(head, row, strict=True))
+    return found
 
 
 def test_energy_stands_with_its_unit_and_shares_with_what_they_are_of(make_run):

@@ -50,15 +50,15 @@ def test_csv_file_is_empty_where_a_line_has_no_value():
     assert formats.csv_file(lines, ["arm", "n", "sd"]) == b'arm,n,sd\n"a, b",2,\nc,,0.1\n'
 
 
-def test_wide_tables_are_turned_and_cut_with_the_baseline_in_each_part():
+def test_wide_tables_are_cut_with_the_arms_in_each_part():
     header = ["arm", *(f"metric{index}" for index in range(8))]
     arms = [[f"arm{row}", *(f"{row}.{index}" for index in range(8))] for row in range(8)]
-    first, second = md(formats.readable(header, arms)).split("\n\n")
-    assert first.splitlines()[0] == "| arm | arm0 | arm1 | arm2 | arm3 | arm4 | arm5 |"
-    assert second.splitlines()[0] == "| arm | arm0 | arm6 | arm7 |"
-    assert second.splitlines()[2] == "| metric0 | 0.0 | 6.0 | 7.0 |"
-    assert len(first.splitlines()) == len(second.splitlines()) == 10
-    assert md(formats.readable(header, arms[:1])).splitlines()[0] == "| arm | arm0 |"
+    reference = ["*unigram*", *["–"] * 7, "7"]
+    first, second = md(formats.readable(header, [*arms, reference])).split("\n\n")
+    assert first.splitlines()[0] == "| arm | metric0 | metric1 | metric2 | metric3 |"
+    assert second.splitlines()[0] == "| arm | metric4 | metric5 | metric6 | metric7 |"
+    assert first.splitlines()[-1] == "| arm7 | 7.0 | 7.1 | 7.2 | 7.3 |"
+    assert second.splitlines()[-1] == "| *unigram* | – | – | – | 7 |"
     assert md(formats.readable(header[:7], [arm[:7] for arm in arms])) == md(
         formats.table(header[:7], [arm[:7] for arm in arms])
     )
