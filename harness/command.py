@@ -1,5 +1,6 @@
 """How a command of the harness or of the reports ends: its exit code, and one line for what it refuses."""
 
+import codecs
 import contextlib
 import os
 import select
@@ -110,12 +111,27 @@ def _print(parts: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def _printable() -> Iterator[None]:
-    """A character that the terminal does not know is written as Python writes it."""
+    """A character that the terminal does not know is written as one like it, or as Python writes it."""
     os.environ.pop("PYTHONIOENCODING", None)  # the logs of workers are UTF-8
+    codecs.register_error(_in_ascii.__name__, _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=_in_ascii.__name__)
     yield
+
+
+ASCII = {"▲": "^", "▼": "v", "↑": "^", "↓": "v", "≈": "=", "±": "+-", "−": "-", "–": "-", "×": "x", "†": "*", "…": "..."}
+"""Signs of tables -> what stands for them on a terminal without them."""
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
+    """A handler of `codecs`: what cannot be encoded, as far as ASCII has it, and the place after it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    if not all(sign in ASCII for sign in signs):
+        return codecs.backslashreplace_errors(error)
+    return "".join(map(ASCII.__getitem__, signs)), error.end
 
 
 def open_streams() -> None:

@@ -93,7 +93,9 @@ def judged_by(name: str, is_measured: Callable[[str], object]) -> str:
 
 
 SHORT = {
-    name: short for pair, short in zip(DEVICE_TIME.items(), ("latency", "throughput", "training"), strict=True) for name in pair
+    name: short
+    for pair, short in zip(DEVICE_TIME.items(), ("latency", "throughput", "training throughput"), strict=True)
+    for name in pair
 }
 """Metric of a launch -> its name in a line about a session, which has one of each two."""
 

@@ -142,7 +142,7 @@ def _legend(comparison: Comparison, over: Overall, table: Table) -> list[str]:
     signs = [f"Changes from {escape(comparison.baseline)}: {', '.join(marks)}."] if marks else []
     spread = {cell.unit in overview.UNITS_IN_HEAD for cell in cells if "±" in cell.text}
     over_what = [text for is_time, text in ((False, "seeds"), (True, ROUNDS)) if is_time in spread]
-    signs += [f"±: standard deviation over {'; of times over '.join(over_what)}."] if spread else []
+    signs += [f"±: standard deviation over {', for times over '.join(over_what)}."] if spread else []
     lacking = {len(over.having(label, name)) for label in over.labels for name in OUTCOMES} - {0, len(over.sections)}
     signs += ["Some arms lack some tasks."] if lacking else []
     return [*([" ".join(signs)] if signs else []), *overview.noted(table)]

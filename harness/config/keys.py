@@ -185,7 +185,8 @@ def example_of(key: str) -> str:
 
 
 def _allowed(key: str) -> str:
-    return stated_keys()[key].field.metadata.get("range", Range()).expected(0)
+    allowed: Range = stated_keys()[key].field.metadata.get("range", Range())
+    return allowed.expected(0)
 
 
 KINDS = {bool: "true, false", int: "integer", float: "number", str: "text", Any: "any value"}

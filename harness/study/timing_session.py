@@ -260,12 +260,11 @@ class Session:
             rounds, minutes = max(needed), max(needed) * seconds / (done - first) / 60
             again = f"about {rounds} rounds, {minutes:.0f} min (measure.rounds={rounds} sweep.retime=true)"
             console.plain(f"Timing the others takes {again if rounds <= MOST_PAIRS else f'over {MOST_PAIRS:,} rounds'}")
-        for metric, floor in floors.items():
-            if floor > HIGHEST_FLOOR:
-                console.problem(
-                    f"No verdict on {metrics.SHORT[metric]}: noise floor {by_launch.percent(floor):.0f} %, above "
-                    f"{by_launch.percent(HIGHEST_FLOOR):.0f} %. On a quieter machine add sweep.retime=true: it trains nothing"
-                )
+        if noisy := [metrics.SHORT[metric] for metric, floor in floors.items() if floor > HIGHEST_FLOOR]:
+            console.problem(
+                f"No verdict on {', '.join(noisy)}: noise floor above {by_launch.percent(HIGHEST_FLOOR):.0f} %. "
+                "On a quieter machine add sweep.retime=true: it trains nothing"
+            )
         for variant in self.timed.values():
             if variant.failed is not None:
                 console.problem(f"Timing of {variant.title} failed: {variant.failed}")

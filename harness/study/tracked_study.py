@@ -111,7 +111,7 @@ class Tables:
         """The table of all runs."""
         self.close()
         if self._planned:
-            show_table(self._planned)
+            show_table(self._planned, "All runs finished; before timing:")
 
     def close(self) -> None:
         """Waits for what is being made."""

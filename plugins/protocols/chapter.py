@@ -123,9 +123,10 @@ def signed(value: float, half: float = 0.0) -> Cell:
 def spread(model: str, of_model: list[Protocol]) -> list[str]:
     """What a point between two papers is worth, by the most protocols that average the same tasks; empty for one alone."""
     averages = [(tuple(sorted(one.places)), (value, one.name)) for one in of_model if not math.isnan(value := one.average())]
-    alike = sorted(max([*grouped(averages).values(), []], key=len))
+    alike = max(grouped(averages).values(), key=len, default=[])
     if len(alike) < 2:
         return []
+    alike.sort()
     sizes = {"low": alike[0][0], "high": alike[-1][0], "sd": stdev(value for value, _ in alike)}
     shown = {name: f"{POINTS * size:.1f}" for name, size in sizes.items()}
     return [TEXTS["spread"].format(model=escape(model), count=len(alike), lowest=alike[0][1], highest=alike[-1][1], **shown)]

@@ -59,7 +59,7 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def typed(value: str) -> float | str:
-    """A number of a parameter, which charts then have as an axis; other words as they are."""
+    """A number of a parameter, which charts then have as an axis; other words stay unchanged."""
     return float(value) if NUMBER.fullmatch(value) else value
 
 

@@ -22,9 +22,9 @@ OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *SHOWN.own)
 """Metrics of what was learned; all others of the overview are costs."""
 NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are the same in", "no verdict on"
 SAID: dict[Verdict | Tells, tuple[str, str]] = {
-    Verdict.BETTER: ("is **better**", "are **better**"),
-    Verdict.WORSE: ("is **worse**", "are **worse**"),
-    Verdict.SAME: ("is the same", "are the same"),
+    Verdict.BETTER: ("is **better** than {base}", "are **better** than {base}"),
+    Verdict.WORSE: ("is **worse** than {base}", "are **worse** than {base}"),
+    Verdict.SAME: ("matches {base}", "match {base}"),
     Tells.NO_EQUALITY: ("solves {what}, as {base} does", "solve {what}, as {base} does"),
     Verdict.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
     Verdict.DIRECTION_BETTER: ("has a single run: not evidence", "have single runs: not evidence"),
@@ -52,7 +52,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
-    """`**Score against base**: a (−9.9 points) is **worse**; b (within 1 point) is the same.`"""
+    """`**Score**: a (−9.9 points) is **worse** than base; b (within 1 point) matches base.`"""
     name, base = effects[0].name.capitalize(), escape(comparison.baseline)
     over = overall.of_tasks(comparison)
     if effects[0].metric == HEADLINE and all(
@@ -60,14 +60,14 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
     ):
         return f"**{name}**: no model beats the majority baseline, so scores can't rank them."
     tasks = {effect.tasks for effect in effects}
-    mean = f", mean of {min(tasks)}," if len(tasks) == 1 and min(tasks) else ""
+    mean = f", mean of {min(tasks)}" if len(tasks) == 1 and min(tasks) else ""
     what, of_verdict = "all tasks" if mean else "the task", grouped((_said_with(effect), effect) for effect in effects)
     clauses = ["none is better"] if len(effects) > NAMED and Verdict.BETTER not in of_verdict else []
     for verdict, (one, several) in SAID.items():
         if found := of_verdict.get(verdict):
             said = (several if len(found) > 1 else one).format(what=what, base=base)
             clauses.append(f"{_who(over, found)} {said}")
-    return f"**{name}{mean} against {base}**: {'; '.join(clauses)}."
+    return f"**{name}{mean}**: {'; '.join(clauses)}."
 
 
 def _said_with(effect: Effect) -> Verdict | Tells | None:

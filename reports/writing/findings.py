@@ -241,7 +241,7 @@ def opening(comparison: Comparison) -> str:
     """What was compared, how often the study could have ended, and of which conditions the numbers are."""
     looks = max((run.seed_looks for run in comparison.runs), default=1)
     ends = "until every arm was resolved or they ended (`sweep.until=resolved`)"
-    often = f"Seeds were added in at most {looks} looks, {ends}; each look has a part of the level of {100 * LEVEL:.0f} %."
+    often = f"Seeds were added in at most {looks} interim analyses, {ends}, which share the level of {100 * LEVEL:.0f} %."
     return " ".join([compared(comparison), *([often] if looks > 1 else []), *_selected(comparison)])
 
 

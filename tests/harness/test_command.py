@@ -50,13 +50,13 @@ def test_what_is_unexpected_keeps_its_traceback(capsys):
 
 
 PRINTS = "import sys; from harness.command import exit_code, open_streams; open_streams(); "
-PRINTS += "sys.exit(exit_code('h', [], lambda: print('0.5 ± 0.1') or 0))"
+PRINTS += "sys.exit(exit_code('h', [], lambda: print('−0.5 ± 0.1 ▼ ü') or 0))"
 
 
-def test_a_character_that_the_terminal_lacks_is_escaped(run_python, monkeypatch):
+def test_a_character_that_the_terminal_lacks_is_one_like_it_or_escaped(run_python, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     done = run_python("-c", PRINTS)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "0.5 \\xb1 0.1\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "-0.5 +- 0.1 v \\xfc\n", "")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])

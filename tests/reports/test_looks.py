@@ -120,7 +120,7 @@ def test_a_report_corrects_for_the_looks_that_its_runs_name(scored):
     for looks in ("1", "4", "40"):
         comparison = compare("s", runs_of(scored, NEAR, **{tags.SEED_LOOKS: looks}))
         verdicts.append(overall.of_tasks(comparison).change("new", HEADLINE).verdict)
-        assert ("in at most 4 looks" in findings.opening(comparison)) == (looks == "4")
+        assert ("in at most 4 interim analyses" in findings.opening(comparison)) == (looks == "4")
     assert verdicts == [Verdict.BETTER, Verdict.BETTER, Verdict.INCONCLUSIVE]
 
 

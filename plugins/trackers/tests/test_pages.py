@@ -13,12 +13,12 @@ REPORT = "#/experiments/1/runs/abc/artifacts/report/report.html?workflowType=mac
 
 def test_first_line_of_a_study_links_its_report():
     """The page shows that line without unfolding the rest."""
-    opening = Section("", ["**Score against base**: albert is\nthe same.", "albert against **base**"])
+    opening = Section("", ["**Score**: albert\nmatches base.", "albert against **base**"])
     report = Document("Report: s", [opening])
     link = pages.files_page("1", "abc", "/report/report.html")
     assert link == REPORT
     first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", link, report).split("\n")
-    assert first == f"**Score against base**: albert is the same. [Full report]({REPORT})"
+    assert first == f"**Score**: albert matches base. [Full report]({REPORT})"
     assert "2 runs: 2 arms (base, albert), 1 task (bag), 1 seed." in rest
     assert "[Full report]" not in "\n".join(rest)
     assert "Command: `harness -m model=base,albert`" in rest

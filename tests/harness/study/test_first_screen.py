@@ -6,7 +6,7 @@ import pytest
 from harness.document import Cell, Screen, Table, first_screen
 
 SCREEN = Screen(
-    "**Score against base**: small\\_one (−1.0 points) is inconclusive.",
+    "**Score**: small\\_one (−1.0 points) is inconclusive.",
     Table(
         ["arm", "accuracy ↑", "parameters, M ↓"],
         [
@@ -33,7 +33,7 @@ def test_table_legend_further_columns_and_the_answer_stand_below_each_other():
         "",
         "▲ better, ~ inconclusive. More: latency (python -m reports columns=all).",
         "",
-        "Score against base: small_one (−1.0 points) is inconclusive.",
+        "Score: small_one (−1.0 points) is inconclusive.",
     ]
     assert first_screen(SCREEN, is_last=False).splitlines()[-1] == "▲ better, ~ inconclusive."
 

@@ -76,4 +76,4 @@ def test_runs_of_an_earlier_command_are_marked_and_the_report_corrects_for_the_l
     first = run_harness(*plain, "seed=0,1")
     assert "no study: 2 replicates, three are needed for a verdict" in first.stdout
     assert run_harness(*sweep, "report=true").returncode == 0
-    assert "in at most 2 looks" in (paths.report_folder(str(output), "s") / "report.md").read_text()
+    assert "in at most 2 interim analyses" in (paths.report_folder(str(output), "s") / "report.md").read_text()

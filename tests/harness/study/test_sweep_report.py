@@ -49,7 +49,7 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     assert "2 seeds" in report.read_text()
     note = study.data.tags["mlflow.note.content"]
     answer = report.read_text().split("\n\n")[1]
-    assert note.partition("\n")[0].endswith(answer)
+    assert note.startswith(f"{answer} [Full report](#")
     assert note.count(answer) == 1
     assert f"#/experiments/1/runs/{study.info.run_id}/artifacts/report/report." in note
 

@@ -20,7 +20,7 @@ def test_score_comes_before_cost_and_each_arm_has_its_verdict(scored):
     runs += scored("alike", {"sst2": [0.80, 0.811, 0.789]}, {TOTAL: 1000.0})
     runs += scored("open", {"sst2": [0.90, 0.70, 0.82]}, {TOTAL: 2000.0})
     assert answer(compare("s", runs)) == [
-        "**Score against base**: lost (−10.0 points) is **worse**; alike (within 1 point) is the same; open (+0.7 points) is "
+        "**Score**: lost (−10.0 points) is **worse** than base; alike (within 1 point) matches base; open (+0.7 points) is "
         "inconclusive. **Cost**: lost is best in parameters (−75.0 %)."
     ]
 
@@ -29,7 +29,7 @@ def test_a_task_where_an_arm_is_worse_is_named_where_the_mean_says_nothing(score
     runs = scored("base", {"sst2": BASE, "cola": [0.4, 0.6, 0.9]}, {TOTAL: 1000.0})
     runs += scored("new", {"sst2": [0.70, 0.71, 0.69], "cola": [0.9, 0.5, 0.8]}, {TOTAL: 1200.0})
     (text,) = answer(compare("s", runs))
-    assert text.startswith("**Score, mean of 2 tasks, against base**: new (")
+    assert text.startswith("**Score, mean of 2 tasks**: new (")
     assert "; worse on sst2: −10.0 points) is inconclusive. " in text
     assert text.endswith("**Cost**: no arm is shown to be better in parameters.")
 
@@ -41,14 +41,13 @@ def test_arms_that_solve_what_the_baseline_solves_are_said_to(scored):
     runs += scored("new", {"order": [1.0, 0.998, 1.0], "bag": [1.0, 0.996, 0.994]}, {MAJORITY: 0.5})
     runs += scored("half", {"order": [1.0, 0.998, 1.0], "bag": [0.9, 0.99, 0.7]}, {MAJORITY: 0.5})
     assert answer(compare("s", runs)) == [
-        "**Score, mean of 2 tasks, against base**: new (−0.1 points) solves all tasks, as base does; half (−6.7 points) is "
-        "inconclusive."
+        "**Score, mean of 2 tasks**: new (−0.1 points) solves all tasks, as base does; half (−6.7 points) is inconclusive."
     ]
 
 
 def test_one_seed_is_no_evidence(make_run):
     runs = [make_run("base", values={SCORE: 0.8}), make_run("new", values={SCORE: 0.9})]
-    assert answer(compare("s", runs)) == ["**Score against base**: new (+10.0 points) has a single run: not evidence."]
+    assert answer(compare("s", runs)) == ["**Score**: new (+10.0 points) has a single run: not evidence."]
 
 
 def test_scores_of_arms_that_have_not_learned_are_no_comparison(scored):
@@ -63,7 +62,7 @@ def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(
         scores = [score - 0.1 - number / 100 for score in BASE]
         runs += scored(f"arm{number}", {"sst2": scores}, {TOTAL: 500.0 if number < 2 else 900.0})
     assert answer(compare("s", runs)) == [
-        "**Score against base**: none is better; 9 arms (−18.0 to −10.0 points) are **worse**. "
+        "**Score**: none is better; 9 arms (−18.0 to −10.0 points) are **worse** than base. "
         "**Cost**: arm0, arm1 are best in parameters (−50.0 %)."
     ]
 

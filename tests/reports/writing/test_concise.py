@@ -27,12 +27,12 @@ def test_names_lose_what_they_share_and_have_short_numbers(labels, names, shared
 
 def test_every_text_has_the_short_name_and_code_the_label():
     labels = ["m", "m+a", "m+a_b", "m+a_b x=1"]
-    texts = ["**m+a** loses; m+a_b x=1, m+a_b.", "`model=m+a`, m+a+c and m+a.5 are none"]
+    texts = ["**m+a** loses; m+a_b x=1, m+a_b.", "`model=m+a`, m+a+c and m+a.5 are none", "**Hypothesis**: m+a wins"]
     rows = [["m+a", Cell("0.5", 0.5, "score", "like m+a_b")]]
     shown = concise(Section("m+a", [*texts, Bullets(["m+a"]), table(["arm", "m"], rows)]), labels)
     assert shown.title == "a"
-    assert shown.blocks[:3] == ["**a** loses; a_b x=1, a_b.", texts[1], Bullets(["a"])]
-    assert shown.blocks[3].rows == [[Cell("a"), Cell("0.5", 0.5, "score", "like a_b")]]
+    assert shown.blocks[:4] == ["**a** loses; a_b x=1, a_b.", *texts[1:], Bullets(["a"])]
+    assert shown.blocks[4].rows == [[Cell("a"), Cell("0.5", 0.5, "score", "like a_b")]]
 
 
 def blocks(*rows: list[Cell | str]) -> list[Table | str]:
