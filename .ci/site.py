@@ -1,11 +1,15 @@
-"""Gives the site of `mkdocs build` the paths of the repository: its pages, and every file that they link to."""
+"""Gives the site of `mkdocs build` the paths of the repository: its pages, what they link to, and a page of all keys."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+
+from harness.config.help import GROUPS
+from harness.config.keys import known_keys, page_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
@@ -27,4 +31,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             targets = (link.resolve().relative_to(ROOT).as_posix() for link in links if link.resolve().is_relative_to(ROOT))
             waiting.extend(target for target in targets if target in tracked)
     own = [File(path, str(ROOT), config.site_dir, use_directory_urls=False) for path in sorted(paths)]
+    own.append(File.generated(config, "docs/keys.md", content=keys()))
     return Files([*(file for file in files if file.src_dir != config.docs_dir), *own])
+
+
+def keys() -> str:
+    """Every group and section of keys, as `--help` prints it."""
+    os.environ["COLUMNS"] = "80"
+    topics = dict.fromkeys([*GROUPS, *(key.partition(".")[0] for key in known_keys())])
+    pages = "".join(f"\n## {topic}\n\n```text\n{page_of(topic)}\n```\n" for topic in topics)
+    return f"# Keys\n\nWhat `python -m harness --help GROUP` prints of each group. Type `GROUP.KEY=VALUE`.\n{pages}"

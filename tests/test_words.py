@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 CODE = ("conf", "harness", "models", "plugins", "reports")
 LISTS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text("utf-8"))
 WORDS = {re.compile(words.replace(" ", r"\s+"), re.IGNORECASE): instead for words, instead in LISTS["words"].items()}
-NO_PROSE = re.compile(r"`[^`\n]*`|\{[{%].*?[%}]\}|^[ \t-]*[\w./-]+ *[:=](?= )", re.MULTILINE)
+NO_PROSE = re.compile(r"^```text\n(?s:.*?)^```|`[^`\n]*`|\{[{%].*?[%}]\}|^[ \t-]*[\w./-]+ *[:=](?= )", re.MULTILINE)
 COMMENT = re.compile(r"# .*")
 
 

@@ -34,7 +34,7 @@ RESULTS = ROOT / "tests" / "benchmarks" / "results"
 OUTPUTS = TEMPLATE.with_name("outputs.json")
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-COLUMNS = 100
+COLUMNS = 80
 """Characters of a line that a command prints."""
 
 SHOWN = re.compile(r"((?:^    .*\n)+)(\n<!-- shows (.+) -->\n```text\n)(?s:.*?)(?=^```$)", re.MULTILINE)
