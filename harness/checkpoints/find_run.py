@@ -43,7 +43,7 @@ def _named(run: str, key: str, output: str) -> Path:
         return names[(exact or found)[0]]
     if found:
         listed = ", ".join(found[:LISTED]) + (", ..." if len(found) > LISTED else "")
-        raise InputError(f"{key}={run!r} begins the names of {len(found)} runs: {listed}; name more of one of them")
+        raise InputError(f"{key}={run!r} is ambiguous ({len(found)} runs: {listed}): give a longer prefix or the run id")
     near = difflib.get_close_matches(run, [*names, *(folder.name for folder in folders)], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise InputError(

@@ -47,7 +47,7 @@ def warning(metrics: Mapping[str, float], parameters: Mapping[str, str], folder:
     if is_on(metrics):
         return (
             f"still on the unigram plateau: held-out masked loss {metrics[LOSS]:.2f} nats, "
-            f"unigram entropy {metrics[ENTROPY]:.2f}; comparisons after this pretraining measure who left it"
+            f"unigram entropy {metrics[ENTROPY]:.2f}; undertrained: differences mostly show which model left the plateau"
         )
     return _outside(metrics, parameters, folder)
 

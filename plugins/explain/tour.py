@@ -83,7 +83,7 @@ def main(options: Tour) -> int:
     """0; 1 when a step failed. InputError for a text without words, and for a page that cannot be written."""
     steps = steps_of(*texts(options.text), STEPS)
     if options.to.suffix != ".html":
-        raise InputError(f"to={str(options.to)!r} ends in {options.to.suffix!r}: expected .html")
+        raise InputError(f"to={str(options.to)!r} must end in .html")
     root = Path() if options.to == Tour.to else options.to.parent
     folder = root / FOLDER
     with writing(options.to, "an HTML file"):

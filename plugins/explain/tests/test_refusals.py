@@ -59,7 +59,7 @@ REFUSED = {
     "tour text=...": "text= has no words: expected a sentence",
     "tour text=bytes.txt": "text='bytes.txt' is a file that cannot be read",
     "tour text=nowhere.txt": "text='nowhere.txt' is not a file",
-    "tour to=page.pdf": "to='page.pdf' ends in '.pdf': expected .html",
+    "tour to=page.pdf": "to='page.pdf' must end in .html",
     "tour to=file/page.html": "to='file/page.html' cannot be written",
     "tour 'txt=A bank.'": "unknown key 'txt'; did you mean 'text'?",
 }

@@ -200,7 +200,7 @@ def test_runs_share_a_pretraining_and_name_its_hash(quick, run_harness, output, 
     for text in (done.stdout, again.stdout):  # 24 steps teach nothing
         assert text.count("still on the unigram plateau: held-out masked loss") == 1
     first, *others = runs_of(output, "first")
-    assert "measure who left it" in first.data.tags["warning"]
+    assert "which model left the plateau" in first.data.tags["warning"]
     assert first.data.tags["notes"] == "plateau"
     assert not any("plateau" in run.data.tags.get("notes", "") for run in others)
     others += runs_of(output, "second")
