@@ -1,12 +1,10 @@
 """The opening of a report as a comment for a pull request: Markdown of at most 30 lines, for GitHub and GitLab."""
 
-from harness.document import Table, markdown
+from harness.document import MOST_ARMS, Table, markdown
 from harness.reports.render import Files, Format, Report
 from harness.reports.writing.formats import escape
 
 MOST_LINES = 30
-MOST_ARMS = 16
-"""Arms in the table; the rest is counted."""
 
 
 def comment(report: Report) -> Files:
