@@ -103,8 +103,10 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
             weights = run.config.model.init_from or run.config.model.encoder
             read = run.inputs.weights_read and f"{weights}: {run.inputs.weights_read}"
             shape = _resizing(run.config).note(run.config) if run.config.matched else None
-            begun = needed and f"{needed.config.task.name} ({needed.config.label})"
-            staged = begun and f"{config.task.name} starts from the fine-tuned weights of {begun}"
+            staged = None
+            if needed is not None:
+                begun = f"{needed.config.task.name} ({needed.config.label})"
+                staged = f"{config.task.name} starts from the fine-tuned weights of {begun}"
             said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run), staged)
             run.notes = [*filter(None, said), *run.notes]
             same = planned.setdefault(run.folder, run)

@@ -47,7 +47,8 @@ def run_study(configs: list[RunConfig]) -> int:
         refuse_as_one_command(configs)
         hypothesis.refuse_late(configs)
         if any(config.search.space for config in configs):
-            trackers, first = _opened(configs[0]), []
+            trackers = _opened(configs[0])
+            first: list[RunConfig] = []
             for stage in stages(with_sizes(configs)):
                 if first:  # whose weights the trials of this one start from
                     planned = plan(first)

@@ -133,9 +133,10 @@ def _row(group: Group) -> tuple[str, ...]:
 def _trials(group: Group) -> float:
     """The trials of a search as a number of its runs: each with its epochs, without the rows that they are scored on."""
     run = group.runs[0].config
+    epochs = run.finetune.epochs
     share = 0.0 if run.search.selected_on is KeepBest.validation else run.task.tune_share or run.search.tune_share
     settings = search.grid(run) if run.search.sampler is Sampler.grid else [{}] * run.search.trials
-    return (1 - share) * sum(one.get("finetune.epochs", run.finetune.epochs) / run.finetune.epochs for one in settings)
+    return (1 - share) * sum(float(one.get("finetune.epochs", epochs)) / epochs for one in settings)
 
 
 def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> list[str]:

@@ -183,7 +183,7 @@ def of_word(word: str, layer: int, texts: list[str], row: Encoding, maps: list[A
     InputError for a word or a layer that is not there.
     """
     if not 1 <= (number := layer if layer > 0 else len(maps) + 1 + layer) <= len(maps):
-        raise InputError(f"layer={layer} is not there; choices: 1 to {len(maps)}, or from the end -1 to -{len(maps)}")
+        raise InputError(f"layer={layer} does not exist; choices: 1 to {len(maps)}, or from the end -1 to -{len(maps)}")
     shown, places = maps[number - 1], places_of(word, texts, row)
     where = f"{'place' if len(places) == 1 else 'mean of the places'} {', '.join(map(str, places))}, {shown.title}"
     parts = [f"{word!r} ({where})"]

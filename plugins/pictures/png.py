@@ -2,6 +2,7 @@
 
 import io
 from functools import partial
+from typing import Any
 
 import matplotlib as mpl
 
@@ -13,7 +14,7 @@ PNG_DPI = 192
 """Twice the 96 pixels that a browser gives an inch."""
 
 
-def files_of(report: Report, kind: str, **options: object) -> Files:
+def files_of(report: Report, kind: str, **options: Any) -> Files:
     """One for each picture; InputError without any."""
     files = {}
     for name, picture in report.files.items():

@@ -123,7 +123,7 @@ def test_vectors_of_a_word_differ_by_context_but_not_its_token_embedding(said, e
             ["text=The bank was robbed", "word=bank", "layer=3"],
             "layer=3 does not exist; choices: 1 to 2, or from the end -1 to -2",
         ),
-        (["text=The bank was robbed", "word=bank", "layer=0"], "layer=0 is not there"),
+        (["text=The bank was robbed", "word=bank", "layer=0"], "layer=0 does not exist"),
         (["texts=a bank", "word=bank"], "texts= names 1 texts: expected two or more, with ' ||| ' between them"),
         (["texts=a bank ||| the river", "word=bank"], "word='bank' is not a word of 'the river'"),
         (["texts=a bank ||| the bank", "text=a bank", "word=bank"], "text= and texts= both name what is shown"),

@@ -95,7 +95,7 @@ def test_every_written_form_of_a_table_gives_the_same_rows(read, name, content):
         ),
         ("a.tsv", b"text\ty\na\tpos\nc\nd\tneg\n", "(a.tsv), line 3: 1 columns, but the header has 2"),
         ("a.csv", b'text,y\n"open,pos\nb,neg\n', "unexpected end of data"),
-        ("a.csv", b"text,y,y\na,pos,neg\n", "two columns of the header"),
+        ("a.csv", b"text,y,y\na,pos,neg\n", "names a column twice"),
         ("a.jsonl", b'{"text": "a", "y": "pos"}\n\n{"text": "b", "y"\n', "train (a.jsonl), line 3: not JSON"),
         ("a.jsonl", b'["b", "pos"]\n', "line 1: expected an object"),
         ("a.tsv", b"text\ty\na\rb\tpos\n", "(a.tsv), line 2: there is a carriage return without a line feed; fix the file"),

@@ -99,7 +99,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> LoadCheck:
 def test_they_are_busy_above_a_limit_and_that_is_said_when_it_begins(check, capsys):
     assert [check.check() for _ in range(6)] == [False, False, True, True, False, True]
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == [f"other processes keep {cpus} CPUs busy" for cpus in (0.6, 0.9)]
+    assert [line.split(":")[0] for line in lines] == [f"Machine busy (other processes use {cpus} CPUs)" for cpus in (0.6, 0.9)]
 
 
 def test_what_the_environment_says_of_waiting_threads_stays(check, monkeypatch, capsys):

@@ -49,7 +49,7 @@ def test_the_same_command_resumes_at_the_round_that_was_not_complete(interrupted
     assert session.name == before.name
     assert {number for number, _ in launches.order} == {2, 3}
     assert [sorted(launches.of_round(number)) for number in (2, 3)] == [EACH] * 2  # a slow minute affects all of a round
-    assert f"session {session.name}; resumes at round 3)" in capsys.readouterr().out
+    assert "1 A/A replicate, up to 4 rounds, resuming at round 3" in capsys.readouterr().out
     for item, timed in [*session.runs, *session.replicates]:
         found = timed.launches[item.inputs.data]
         assert [(one.round, one.latency.ms) for one in found] == [(0, 1.0), (1, 2.0), (2, 7.0), (3, 8.0)]
