@@ -72,7 +72,7 @@ def test_table_holds_tasks_and_their_average_with_its_rule(tracking):
     assert line(text, "base") == ["base", "0.320 ± 0.028", "0.810 ± 0.014", "0.760 ± 0.014", "0.630 ± 0.019"]
     assert line(text, "new")[-1].startswith("0.678 ± 0.012<br>+4.8 points (+7.7 %) ~")
     assert "the unweighted mean over 3 tasks, cola, sst2, mrpc" in text
-    assert "The mean score of the first table takes a single score of mrpc, so the two differ." in text
+    assert "The first table uses a single score of mrpc, so its mean differs." in text
     assert "mean of its scores" in text
     assert "Left out" not in text
 

@@ -100,7 +100,7 @@ def test_it_is_removed_and_the_rest_stays(results, run_harness):
     out, goes, stays = results
     assert {one.path for one in leftovers.find(out)} == goes
     asked = run_harness("clean", f"output={out}")
-    assert (asked.returncode, "stdin is no terminal: add --yes, or --dry-run" in asked.stderr) == (2, True)
+    assert (asked.returncode, "stdin is not a terminal: add --yes" in asked.stderr) == (2, True)
     done = run_harness("clean", f"output={out}", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert not any(path.exists() for path in goes)

@@ -72,7 +72,7 @@ def test_between_probes_the_own_loss_of_the_objective_stands_beside_the_masked_o
     assert "**better** in held-out masked loss" in first
     assert "**worse** in held-out loss on next tokens" in first
     assert "on the frozen encoder: gpt+clm, gpt2+clm." in first
-    assert "perplexity is e to them" in report
+    assert "perplexity is exp(loss)" in report
 
 
 @pytest.mark.long
