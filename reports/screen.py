@@ -43,7 +43,7 @@ def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
     over, names = measured[0]
     outcomes = [name for name in names if name in OUTCOMES]
     costs = [name for name in names if name not in outcomes]
-    differing = [name for name in costs if _differs(over, name)] if len(over.labels) > 1 else costs
+    differing = [name for name in costs if _differs(over, name)] or costs
     chosen, labels = differing[:MOST_COSTS], over.labels
     if ALL in asked:
         chosen = costs

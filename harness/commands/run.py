@@ -47,7 +47,8 @@ def _main(arguments: list[str]) -> int:
 
 
 def _run_study(configs: "list[RunConfig]") -> int:
-    if any(config.hardware.device is Device.cuda for config in configs) and not hardware.has_gpu_driver():
+    wants_gpu = any(config.hardware.device is Device.cuda for config in configs)
+    if wants_gpu and not hardware.has_gpu_driver() and command_line.sweep() is None:  # else the job of a sweep fails alone
         raise InputError(hardware.NO_GPU)
     with contextlib.ExitStack() as stack:
         for output in {config.output for config in configs}:

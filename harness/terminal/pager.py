@@ -19,12 +19,18 @@ class _Page(RegexHighlighter):
     )
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The command ends as any other whose reader has ended."""
+        raise BrokenPipeError
+
+
 STYLES = Theme({"help.title": "bold", "help.name": "cyan", "help.source": "dim"})
 
 
 def show(text: str) -> None:
     """Prints the text; NO_COLOR and PAGER are obeyed, less leaves what it showed on the screen."""
-    console = Console(highlighter=_Page(), theme=STYLES, soft_wrap=True, markup=False, emoji=False)
+    console = _Console(highlighter=_Page(), theme=STYLES, soft_wrap=True, markup=False, emoji=False)
     os.environ.setdefault("LESS", "FRX")
     is_long = console.is_terminal and text.count("\n") + 1 >= console.height
     with console.pager(styles=True) if is_long else contextlib.nullcontext():

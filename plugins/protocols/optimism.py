@@ -10,9 +10,8 @@ Related: arXiv:1708.07180; Cawley and Talbot, 2010 (JMLR 11, section 5).
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.stats import rankdata, t
 
-from harness.comparison.paired import Numbers
+from harness.comparison.paired import Numbers, t_quantile
 
 SPLITS = 100
 GROUPS = 20
@@ -35,7 +34,7 @@ def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
         return lambda weights: 2 * both @ weights.T / np.maximum(either @ weights.T, 1)
     if name not in ("pearson", "spearman", "matthews"):
         raise ValueError(f"{name=}: expected accuracy, f1, pearson, spearman or matthews")
-    ranked = [rankdata(one, axis=-1) if name == "spearman" else one for one in (labels, predicted)]
+    ranked = [np.apply_along_axis(_ranks, -1, one) if name == "spearman" else one for one in (labels, predicted)]
     ours, theirs = (one - one.mean(axis=-1, keepdims=True) for one in ranked)
 
     def correlation(weights: Numbers) -> Numbers:
@@ -46,6 +45,12 @@ def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
         return np.asarray((products[0] - of_ours * of_theirs) / np.sqrt(np.maximum(variances, 1e-12)))
 
     return correlation
+
+
+def _ranks(values: Numbers) -> Numbers:
+    """(N,) ranks, from 1 on; equal values share their mean rank."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def optimism(selected_by: Scores, reported: Sequence[Scores], rows: int) -> tuple[float, float]:
@@ -63,4 +68,4 @@ def optimism(selected_by: Scores, reported: Sequence[Scores], rows: int) -> tupl
         best = np.argmax(selected_by(here), axis=0)[None]
         gains = np.mean([score(here) - score(there) for score in reported], axis=0)
         values.append(float(np.mean(np.take_along_axis(gains, best, axis=0)) / np.sqrt(2)))
-    return values[0], float(t.ppf(0.975, GROUPS - 1) * np.sqrt((GROUPS - 1) * np.var(values[1:])))
+    return values[0], float(t_quantile(GROUPS - 1) * np.sqrt((GROUPS - 1) * np.var(values[1:])))

@@ -116,7 +116,9 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
     for name, function in TAKES_LONG.items():
         if name in WORDS:
             monkeypatch.setattr(function, lambda *_: 0)
-    monkeypatch.setattr("harness.reports.render.render", lambda *_: {"report.md": b"", "report.json": b"{}"})
+    monkeypatch.setattr(
+        "harness.reports.render.render", lambda *_: {"report.md": b"", "report.json": b'{"title": "", "sections": []}'}
+    )
 
     def tried_once(name: str, drawn: list[str]) -> None:
         whole = [

@@ -77,7 +77,7 @@ def test_a_count_that_is_missing_is_a_dash_without_a_verdict(make_run, study_of)
     assert lines[0].endswith("| – |")
     sentence = next(line for line in text.splitlines() if line.startswith("- **unknown**"))
     assert "FLOPs" not in sentence
-    assert "forward FLOPs (−50.0 %)" in next(line for line in text.splitlines() if line.startswith("- **half**"))
+    assert "5 FLOP<br>−50.0 % ▲" in next(line for line in text.splitlines() if line.startswith("| half |"))
 
 
 def test_means_over_tasks_are_called_so(result, study_of):

@@ -77,7 +77,7 @@ def test_a_finished_replicate_tells_the_pace_and_nothing_is_probed(compose, run_
     assert group.pace.source == "1 earlier run"
     planned = plan(compose("-m", *SMALL, *arguments, "seed=1,2,3", "model=base,albert", f"output={output}"))
     line = forecast.opening(planned)
-    assert line.startswith("6 runs: 1 done, 5 to do, about ")
+    assert line.startswith("6 runs, 1 already finished; about ")
     assert line.endswith(" left for 2 of them, judging by earlier runs")
     (folder,) = (path.parent for path in output.glob("default/*/run.json"))
     lines = (folder / "metrics.jsonl").read_text()

@@ -159,7 +159,7 @@ def test_weights_to_start_from_are_described_with_their_own_shape(said, capsys):
     Path("weights", "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
     out = said("describe", "model.init_from=weights", "scale=mini", "to=.")
     rows = dict(line.split(maxsplit=1) for line in out.splitlines() if line.startswith(("hidden_size", "token_embedding")))
-    assert "weights at scale L3-H64, beside base at scale mini" in out
+    assert "weights at scale L3-H64, compared with base at scale mini" in out
     assert rows["hidden_size"].split() == ["256", "64"]
     assert rows["token_embedding"].split()[:2] == [f"{30522 * 256:,}", "32,000"]
     assert main(["describe", "scales", "model.init_from=weights"]) == 2

@@ -152,7 +152,8 @@ def test_both_counts_in_a_real_store(tracking):
     assert main(["--out", "here"]) == 0
     text = Path("here/report.md").read_text()
     assert "- **seeds**: 0, 1 (of pretraining: 1, 2)" in text
-    assert "| base+mlm | 2 pretrainings × 2 seeds | 0.805 ± 0.006 |" in text
+    assert "Equal for all arms: replicates 2 pretrainings × 2 seeds." in text
+    assert "| base+mlm | 0.805 ± 0.006 |" in text
     line = pd.read_csv("here/summary.csv").set_index(["arm", "metric"]).loc[("albert+mlm", HEADLINE)]
     assert line[["pairs", "pretrainings"]].tolist() == [4, 2]
 

@@ -380,7 +380,7 @@ def test_weights_changed_and_healed_by_two_commands_stand_in_one_table(published
     text = (tmp_path / "reports" / "half" / "report.md").read_text()
     first = text[text.index("| arm |") :].split("\n\n")[0].splitlines()
     assert [line.split(" | ")[0] for line in first[2:]] == [
-        "| small-bert", "| small-bert+half_depth", "| small-bert+half_depth+distillation",
+        "| small-bert", "| half_depth", "| half_depth+distillation",
     ]  # fmt: skip
     assert all(" points " in line for line in first[3:])
     assert "sets of conditions" not in text

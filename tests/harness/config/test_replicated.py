@@ -132,7 +132,7 @@ def test_a_study_of_one_seed_gets_the_two_that_it_lacks(run_harness, small, outp
     one = run_harness(*command, "seed=0", f"output={output}")
     assert "only 1 seed; verdicts need 3" in one.stdout
     three = run_harness(*command, f"output={output}")
-    assert (three.returncode, three.stdout.startswith(THREE), "verdicts need" in three.stdout) == (0, True, False)
+    assert (three.returncode, three.stdout.startswith(THREE), "only 1 seed" in three.stdout) == (0, True, False)
     assert (three.stdout.count("finished already, skipped"), three.stdout.count(": finished in ")) == (2, 4)
 
 

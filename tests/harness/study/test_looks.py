@@ -49,15 +49,15 @@ def sweep(small, output) -> list[str]:
 def test_seeds_are_added_until_resolved_and_the_same_command_decides_the_same(run_harness, sweep, output):
     done = run_harness(*sweep, "tracking=none")
     assert done.returncode == 0, done.stderr
-    said = [line for line in done.stdout.splitlines() if line.startswith("after ")]
-    assert [line.split(":")[0] for line in said] == ["after 3 seeds", "after 5 seeds"]
+    said = [line for line in done.stdout.splitlines() if line.startswith("After ")]
+    assert [line.split(":")[0] for line in said] == ["After 3 seeds", "After 5 seeds"]
     assert "interim analyses after 3, 5 seeds, at a joint level of 5 %" in done.stdout
-    assert "inconclusive after 5 seeds: albert; a larger sweep.most_seeds continues" in done.stderr + done.stdout
+    assert "Inconclusive after 5 seeds: albert; a larger sweep.most_seeds continues" in done.stderr + done.stdout
     records = [run_folder.read(path.parent) for path in output.glob("s/*/run.json")]
     assert [record["tags"][tags.SEED_LOOKS] for record in records] == ["2"] * 10
     assert run_harness("status", "s", f"output={output}").returncode == 0
     again = run_harness(*sweep, "tracking=none")
-    assert [line for line in again.stdout.splitlines() if line.startswith("after ")] == said
+    assert [line for line in again.stdout.splitlines() if line.startswith("After ")] == said
     assert ": started" not in again.stdout
 
 

@@ -160,8 +160,8 @@ def test_report_that_fails_is_one_line(run_harness, sweep_of, output):
     (output / "reports").write_text("a file in place of the folder")
     done = run_harness(*sweep_of, "seed=1,2")
     assert (done.returncode, done.stderr) == (0, "")
-    (line,) = (line for line in done.stdout.splitlines() if "report" in line)
-    assert line.startswith("no report: python -m reports: to=")
+    (line,) = (line for line in done.stdout.splitlines() if line.lower().startswith("no report"))
+    assert "python -m reports: to=" in line
     assert study_of(output).info.status == "FINISHED"
 
 

@@ -124,7 +124,7 @@ def test_long_detail_folds():
     few = formats.table(["arm", "x", "y"], [["a", "1", "2"]])
     facts = Bullets([f"**fact {number}**: {number}" for number in range(13)])
     shown = shown_of(Section("all", [many, Section("large", [many]), Section("small", [few, facts])]))
-    assert shown.count("<details>") == 3  # with the contents
+    assert shown.count("<details>") == 4  # with the contents, and the first part, which opens the report
     assert '<details><summary><h3 id="large">large</h3></summary>' in shown
     assert "<summary>13 items</summary>" in shown
 

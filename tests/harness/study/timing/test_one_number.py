@@ -40,7 +40,11 @@ class Study:
 
     def report(self, folder: Path) -> dict[str, str]:
         assert reports_main(["--study", self.name, "--out", str(folder), "--uri", self.uri]) == 0
-        return {path.suffix: path.read_text() for path in folder.iterdir() if path.suffix in (".md", ".html", ".csv", ".json")}
+        return {
+            path.suffix: path.read_text()
+            for path in folder.iterdir()
+            if path.suffix in (".md", ".html", ".csv", ".json") and path.stem not in ("runs", "arms")
+        }
 
     def check(self, found: Found) -> set[str]:
         """The metrics that were found; AssertionError where a number is not that of the run, or nothing says whose it is."""
