@@ -93,6 +93,7 @@ def test_no_setting_of_one_task_belongs_to_the_arm():
     assert not [key for key in of_tasks if within(key, OF_ARM)]
 
 
+@pytest.mark.long
 def test_what_is_typed_goes_before_the_protocol_and_what_is_typed_for_a_task_before_what_is_typed_for_all(compose):
     typed = ("finetune.epochs=7", "task.rte.finetune.epochs=9", "task.rte.task.max_length=64", "seed=5")
     runs = [run for run in compose("-m", "task=rte,cola", "+protocol=modernbert", *typed, *BASE) if run.task.name != "mnli"]
@@ -148,6 +149,7 @@ def own(tmp_path):
     return write
 
 
+@pytest.mark.long
 def test_a_protocol_may_be_a_file_of_the_user_and_the_task_that_of_an_experiment(compose, own):
     words = own(FILE)
     assert [(run.task.name, run.seed, run.finetune.epochs) for run in compose(*words)] == [
@@ -158,6 +160,7 @@ def test_a_protocol_may_be_a_file_of_the_user_and_the_task_that_of_an_experiment
     assert [(run.task.name, run.finetune.epochs, run.finetune.batch_size) for run in runs] == [("bag", 4.0, 4)] * 2
 
 
+@pytest.mark.long
 def test_a_protocol_that_searches_on_some_of_its_tasks_is_one_arm_and_its_runs_are_repeated_without_the_search(compose, own):
     pytest.importorskip("optuna")
     words = own(FILE)
