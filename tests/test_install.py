@@ -6,6 +6,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -122,3 +123,10 @@ def test_uv_gets_the_configuration_of_pip_or_is_not_used():
     assert first == "--index-strategy=unsafe-best-match"
     assert options == ["--extra-index-url=file:///b", "--extra-index-url=file:///c", "--find-links=/a"]
     assert INSTALLER["options_of_uv"](config + "global.no-index='true'\n") is None
+
+
+def test_every_package_is_in_the_wheel():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    places = [path.parent.relative_to(ROOT) for path in ROOT.glob("[hmrp]*/**/__init__.py") if "tests" not in path.parts]
+    names = {".".join(place.parts) for place in places if place.parts[0] in ("harness", "models", "plugins", "reports")}
+    assert {name if name.startswith("harness") else f"harness.{name}" for name in names} == {*listed} - {"harness.conf"}
