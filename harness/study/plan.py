@@ -98,6 +98,8 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     for config in itertools.chain(*stages(with_sizes(with_workers(composed, facts.cores()), cache))):
         by_seed = first.get(_stage(config, config.protocol.starts_from), {})
         needed = by_seed.get(config.seed) or next(iter(by_seed.values()), None)
+        if needed is None and (begun := config.protocol.starts_from):
+            raise InputError(f"{config.label} on {config.task.name} starts from {begun}, which is not among these runs: add it")
         for run in _runs(config, cache, planned, needed):
             run = run if needed is None or run.inputs.is_pretraining else _staged(run, needed)
             weights = run.config.model.init_from or run.config.model.encoder
@@ -136,8 +138,9 @@ def stages(composed: list[RunConfig]) -> list[list[RunConfig]]:
 
 
 def _stage(run: RunConfig, task: str | None) -> tuple[str, ...]:
-    """Equal for runs of one arm on this task, including trials of a search."""
-    return (run.arm, run.scale_name, repr(run.settings_without("finetune")), str(task))
+    """Equal for runs of one arm on this task, including trials of a search, which change what the command does not sweep."""
+    swept = [item for item in sorted(run.settings.items()) if item[0] in run.swept or not item[0].startswith("finetune.")]
+    return (run.arm, run.scale_name, repr(swept), str(task))
 
 
 def _alike(runs: list[PlannedRun]) -> list[str]:

@@ -191,6 +191,15 @@ def test_a_task_that_another_one_starts_from_is_trained_first_and_shared(compose
     assert alone.folder == first.folder  # the same run, also in a command of its own
 
 
+def test_each_arm_starts_from_its_own_run_of_the_other_task_and_from_no_other(compose, own, tmp_path):
+    words = (*own(STAGED), "-m", "finetune.optimizer=adamw,nadam", "seed=3", f"output={tmp_path / 'out'}")
+    composed = compose(*words, "task=bag")
+    starts = {run.config.label: run.needs.config.label for run in plan.plan(composed) if run.config.task.name == "bag"}
+    assert starts == {label: label for label in ("base protocol=mine", "base protocol=mine optimizer=nadam")}
+    with pytest.raises(InputError, match="on bag starts from order, which is not among these runs"):
+        plan.plan([run for run in composed if run.task.name == "bag"])
+
+
 @pytest.mark.long
 def test_its_weights_are_what_the_other_task_starts_with(run_harness, own, tmp_path):
     run_harness(*own(STAGED), "task=bag", "measure=none", "report=false", f"output={tmp_path / 'out'}")
