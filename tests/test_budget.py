@@ -23,7 +23,7 @@ BUDGETS = {
     "harness/hardware": 4700,
     "harness/measure": 13750,
     "harness/processes": 3150,
-    "harness/study": 34400,
+    "harness/study": 34450,
     "harness/tasks": 23350,
     "harness/terminal": 2300,
     "harness/tracking": 4600,

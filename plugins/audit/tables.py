@@ -43,6 +43,7 @@ def compare(row: TableScore, runs: list[Run], protocol: Mapping[str, str]) -> Me
         if PurePath(run.params.get("model.init_from", "").partition("@")[0]).name == PurePath(row.model).name
         and (run.params.get("protocol_name"), run.tags[tags.TASK]) == (row.protocol, row.task)
         and not run.tags[tags.STUDY].endswith(OF_TRIALS)
+        and run.params.get("protocol.statistic") in STATISTICS
         and run.metrics.keys() >= {*metrics}
     ]
     if not found:
@@ -71,5 +72,6 @@ def _changed(run: Run, protocol: Mapping[str, str]) -> list[str]:
     """What differs from the published weights and from the protocol: `data.train_examples=400`."""
     stated = UNCHANGED | {key: value.strip('"') for key, value in protocol.items() if key.partition(".")[0] in OF_TASKS}
     layers = [run.metrics.get(f"{of}/params_component_layers") for of in ("published", "model")]
-    changed = [f"{key}={run.params[key]}" for key, value in stated.items() if plain(run.params[key]) != plain(value)]
+    found = {key: run.params.get(key, "not recorded") for key in stated}
+    changed = [f"{key}={found[key]}" for key, value in stated.items() if plain(found[key]) != plain(value)]
     return changed if layers[0] == layers[1] else [*changed, "changed layers"]

@@ -82,6 +82,7 @@ def test_the_newest_run_of_a_seed_counts_and_one_seed_has_no_spread():
         ({"protocol_name": "bert"}, "not run"),
         ({"model.init_from": "a-lab/another"}, "not run"),
         ({"study": "here-search"}, "not run"),
+        ({"protocol.statistic": "largest"}, "not run"),
         ({"layers": 3.0}, "not comparable (run with other settings: changed layers)"),
     ],
 )
@@ -89,6 +90,11 @@ def test_other_runs_are_no_reproduction(params, expected):
     other = [finished(0.5, seed, **params) for seed in (3, 4)]
     assert verdict(row(86.0), other) == expected
     assert verdict(row(86.0), [*other, *RUNS]) == "reproduced"
+
+
+def test_a_setting_that_a_store_lacks_is_not_taken_for_the_stated_one():
+    lacking = [replace(run, params={key: run.params[key] for key in run.params if key != "finetune.epochs"}) for run in RUNS]
+    assert verdict(row(86.0), lacking) == "not comparable (run with other settings: finetune.epochs=not recorded)"
 
 
 def test_scores_of_test_rows_are_not_those_of_validation():
