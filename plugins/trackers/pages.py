@@ -149,7 +149,7 @@ def of_study(
     answer, *paragraphs = [*(beginning(report) if report else []), ""]
     runs = f"{_counted(plan)}."  # the list of experiments shows the first words as they are, the page the first line
     more = f" [Full report]({link})" if report and link else ""
-    first = [f"{' '.join(answer.split())}{more}", runs] if answer else [runs]
+    first = [f"{' '.join(answer.replace('**', '').split())}{more}", runs] if answer else [runs]
     if report is None:
         paragraphs = ["The report is written when a sweep ends: `python -m reports`."]
     return "\n\n".join(filter(None, [*first, f"Command: `{command}`" if command else "", *paragraphs]))

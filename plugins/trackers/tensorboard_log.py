@@ -54,6 +54,7 @@ class TensorBoard(Backend):
             main, _ = pages.main_and_details(result["metrics"], result["steps"], record["tags"].get(tags.TASK, ""))
             stated = pages.parameters(record, MOST_PARAMETERS)
             parameters = {key: pages.typed(value) for key, value in stated.items()} | {"status": status}
+            parameters[tags.ARM] = record["tags"].get(tags.ARM, "")  # the table's first column, for they are sorted by name
             writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
         self._writers.pop(record["attempt"]).close()
 

@@ -18,7 +18,7 @@ def test_first_line_of_a_study_links_its_report():
     link = pages.files_page("1", "abc", "/report/report.html")
     assert link == REPORT
     first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", link, report).split("\n")
-    assert first == f"**Score**: albert matches base. [Full report]({REPORT})"
+    assert first == f"Score: albert matches base. [Full report]({REPORT})"
     assert "2 runs: 2 arms (base, albert), 1 task (bag), 1 seed." in rest
     assert "[Full report]" not in "\n".join(rest)
     assert "Command: `harness -m model=base,albert`" in rest

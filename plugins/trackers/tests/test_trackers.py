@@ -32,6 +32,7 @@ def the_run(output) -> tuple[dict[str, float], list[dict]]:
 @pytest.mark.long
 def test_tensorboard_has_every_point_and_result(run_harness, small, output):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.hparams import metadata, plugin_data_pb2
 
     command = [*small, *SHORT, "tracking=[mlflow,tensorboard]", f"output={output}"]
     assert run_harness(*command).returncode == 0
@@ -44,6 +45,10 @@ def test_tensorboard_has_every_point_and_result(run_harness, small, output):
         assert [(event.step, event.value) for event in events.Scalars(key)] == expected
         assert expected
     assert events.Scalars("eval/score")[-1].value == pytest.approx(values["eval/score"])
+    row = plugin_data_pb2.HParamsPluginData.FromString(
+        events.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
+    )
+    assert row.session_start_info.hparams["arm"].string_value == "base"
     before = {path.name for path in folder.iterdir()}
     assert run_harness(*command).returncode == 0
     assert {path.name for path in folder.iterdir()} == before
