@@ -10,12 +10,9 @@ from typing import Self
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from harness.terminal import WIDTH, LiveLine, columns, console, duration
+from harness.terminal import LINE_EVERY_S, WIDTH, LiveLine, columns, console, duration
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Result, State
-
-LINE_EVERY_S = 15.0
-"""Seconds between plain lines of one run or of the launches of a session."""
 
 
 class Screen:

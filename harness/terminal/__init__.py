@@ -126,17 +126,17 @@ def scaled(value: float, unit: str) -> str:
     return f"{value:.3g} {unit}".rstrip()
 
 
-EVERY_S = 1.0
-"""Seconds between two rewrites."""
+EVERY_S, LINE_EVERY_S = 1.0, 15.0
+"""Seconds between two rewrites on a terminal, and between two lines elsewhere."""
 
 
 class LiveLine:
-    """Shows a text from its creation until it is closed."""
+    """Shows a text from its creation until it is closed; where there is no terminal, as a line from time to time."""
 
     def __init__(self, text: str) -> None:
         self._text, self._began, self._closed = text, time.monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._rewrite, name="live line", daemon=True)
-        if console.is_live():
+        if not console.is_quiet():
             self._thread.start()
 
     def show(self, text: str) -> None:
@@ -150,6 +150,10 @@ class LiveLine:
             self._thread.join()
 
     def _rewrite(self) -> None:
+        if not console.is_live():
+            while not self._closed.wait(LINE_EVERY_S):
+                print(f"{self._text}, {time.monotonic() - self._began:.0f} s", file=sys.stderr, flush=True)
+            return
         while not self._closed.is_set():
             minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
             text, time_so_far = self._text.replace("\n", " "), f", {minutes}:{seconds:02d}"

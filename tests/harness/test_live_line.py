@@ -79,3 +79,20 @@ def test_nothing_is_written_where_there_is_no_terminal(capsys):
     line.close()
     line.close()
     assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_a_long_step_is_a_line_from_time_to_time(monkeypatch, capsys):
+    monkeypatch.setattr(module, "LINE_EVERY_S", 0.01)
+    said = ""
+    with live_line("preparing data"):
+        while "preparing data, 0 s\npreparing data, 0 s\n" not in said:
+            said += capsys.readouterr().err
+            time.sleep(0.01)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_quiet_command_has_no_such_line(monkeypatch, capsys):
+    monkeypatch.setattr(module, "LINE_EVERY_S", 0.01)
+    with console.quiet(True), live_line("preparing data"):
+        time.sleep(0.1)
+    assert capsys.readouterr() == ("", "")
