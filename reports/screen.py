@@ -7,6 +7,7 @@ from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.section import HEADLINE
+from harness.comparison.verdicts import Verdict
 from harness.document import DASH, Cell, Screen, Table
 from harness.errors import unknown
 from harness.metrics import Direction
@@ -59,10 +60,22 @@ def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
     )
     same = [f"{names[name]} {_value(over, labels[0], name)}" for name in costs if name not in (*differing, *columns)]
     notes = [*_legend(comparison, over, table), *([f"Equal for all arms: {', '.join(same)}."] if same else [])]
+    notes += _open(comparison, outcomes)
     if len(labels) < len(over.labels):
         notes.insert(0, f"The best {len(labels)} of {len(over.labels)} arms; the report has all.")
     more = [names[name] for name in differing if name not in columns]
     return Screen(said[0], table, notes, more, bool(asked))
+
+
+def _open(comparison: Comparison, outcomes: list[str]) -> list[str]:
+    """`Inconclusive: albert (needs 8 seeds, 2 min more)`: what would give the first of them a verdict."""
+    reasons = [
+        f"{escape(effect.label)} ({why})"
+        for effect in findings.effects(comparison)
+        if effect.metric in outcomes[:1] and effect.said_with is Verdict.INCONCLUSIVE and effect.change.evidence
+        if (why := tables.lacking(effect.change, effect.change.evidence, effect.unit))
+    ]
+    return [f"Inconclusive: {', '.join(reasons[:MOST_COSTS])}."] if reasons else []
 
 
 def _name(label: str) -> Cell:

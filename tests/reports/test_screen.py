@@ -60,3 +60,10 @@ def test_of_many_arms_the_baseline_and_the_best_are_shown(scored):
 def test_a_long_name_has_several_lines(study):
     shown = screen(study(**{"base": {}, "minilm+half_depth+narrow+local_heads dtype=bf16": {}}))
     assert shown.table.rows[1][0].lines == ["minilm+half_depth+", "narrow+local_heads", "dtype=bf16"]
+
+
+def test_an_inconclusive_score_says_what_would_decide_it(scored):
+    arms = {"base": [0.80, 0.81, 0.82], "noisy": [0.70, 0.80, 0.88], "worse": [0.2, 0.21, 0.22]}
+    runs = [run for arm, scores in arms.items() for run in scored(arm, {"sst2": scores})]
+    (note,) = (note for note in screen(compare("s", runs, "base")).notes if note.startswith("Inconclusive: "))
+    assert note == "Inconclusive: noisy (needs 842 seeds; 92 would settle this effect size)."
