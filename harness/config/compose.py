@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import hydra
@@ -488,7 +489,8 @@ class Sweep:
                     return [], 2, error
                 return composed, run(composed), None
 
-        callbacks: Any = NoCallbacks()
+        ignored = lambda **_: None  # noqa: E731 - callbacks are refused, as code that a setting names
+        callbacks: Any = SimpleNamespace(on_job_start=ignored, on_job_end=ignored)
         context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=callbacks)
         launcher = Plugins.instance().instantiate_launcher(context, job, first)
         if self.note:
@@ -515,15 +517,6 @@ def of_file(words: list[str], place: str) -> list[Override]:
 
 def _parts(path: str) -> tuple[str, ...]:
     return Path(path.strip("'\"")).parts
-
-
-class NoCallbacks:
-    """What a launcher notifies of its jobs: callbacks are refused, as code that a setting names."""
-
-    def on_job_start(self, **_: Any) -> None:
-        """Before a job."""
-
-    on_job_end = on_job_start
 
 
 class OwnFolder(SearchPathPlugin):

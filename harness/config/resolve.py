@@ -232,25 +232,16 @@ def _stated(config: RunConfig) -> TokenizerConfig:
         choices = (getattr(source, key) for source in (tokenizer, stated, default))
         values[key] = next(value for value in choices if value is not None)
     if tokenizer.sentinels is None:
-        values["sentinels"] = SENTINELS if _reads_sentinels(config) else 0
+        objectives = [config.pretrain.objective, *config.pretrain.phases]
+        if tokenizer.trained_on is TrainedOn.corpus and config.pretrain.objective is ObjectiveName.none:
+            objectives.append(config.model.objective)  # a control on the vocabulary of the text has that of its objective
+        reads = config.model.init_from is None and ObjectiveName.span_corruption in objectives  # weights have their own
+        values["sentinels"] = SENTINELS if reads else 0
     return replace(tokenizer, **files, **values)
 
 
 SENTINELS = 100
 """As T5 has them: 26 spans and a final one are those of 512 tokens (arXiv:1910.10683, section 3.1.4)."""
-
-
-def _reads_sentinels(config: RunConfig) -> bool:
-    """Whether spans are predicted; a model that is not pretrained, on the vocabulary of the text, has that of its objective.
-
-    Weights have the vocabulary that they have.
-    """
-    if config.model.init_from is not None:
-        return False
-    pretrain, is_control = config.pretrain, config.tokenizer.trained_on is TrainedOn.corpus
-    objectives = [pretrain.objective, *pretrain.phases]
-    objectives += [config.model.objective] if is_control and pretrain.objective is ObjectiveName.none else []
-    return ObjectiveName.span_corruption in objectives
 
 
 def _without_unread(config: RunConfig) -> RunConfig:
