@@ -10,8 +10,9 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from harness.config.help import GROUPS, listed_groups, names
 from harness.config.keys import unknown_choice, unknown_key
-from harness.config.schema import stated_keys, typed
+from harness.config.schema import stated_keys
 from harness.errors import InputError, on_one_line
+from harness.models.keys import typed
 
 CHOICES = "hydra.runtime.choices."
 """Where Hydra keeps the choice of each group."""

@@ -36,12 +36,11 @@ from harness.config.schema import (
     TokenizerConfig,
     key_of,
     to_dict,
-    typed,
     within,
 )
 from harness.errors import InputError
 from harness.models.config import EncoderConfig
-from harness.models.keys import OF_HEAD, UNSHAPED, refuse_underived, refuse_unread, spaced, with_own_head_size
+from harness.models.keys import OF_HEAD, UNSHAPED, refuse_underived, refuse_unread, spaced, typed, with_own_head_size
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory
 

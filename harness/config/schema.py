@@ -714,13 +714,6 @@ def to_dict(config: Any) -> Any:
     return config.name if isinstance(config, Enum) else config
 
 
-def typed(value: Any) -> str:
-    """A plain value as it is typed on the command line."""
-    if isinstance(value, list):
-        return f"[{','.join(map(typed, value))}]"
-    return {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
-
-
 def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` -> `{"a.b": 1}`."""
     flat: dict[str, Any] = {}

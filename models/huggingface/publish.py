@@ -38,21 +38,15 @@ def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any
     candidates = sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else WRITTEN
     for name in (family,) if family else candidates:
         config_json = {"model_type": name} | family_of({"model_type": name}).config_json(expected)
-        tried[name] = _lacking(expected, config_json)
+        try:
+            tried[name] = _different(expected, settled(config_of(config_json)))
+        except ValueError as error:
+            tried[name] = [*_different(expected, EncoderConfig()), str(error)]
         if not tried[name]:
             return config_json
     nearest = min(tried, key=lambda name: len(tried[name]))
     reason = f"{nearest} cannot express {', '.join(tried[nearest])}"
     raise ValueError(reason if family else f"no family expresses this shape (tried {', '.join(tried)}): the nearest, {reason}")
-
-
-def _lacking(expected: EncoderConfig, config_json: ConfigJson) -> list[str]:
-    """Our keys with the values that `config_json` does not express."""
-    try:
-        actual = settled(config_of(config_json))
-    except ValueError as error:
-        return [*_different(expected, EncoderConfig()), str(error)]
-    return _different(expected, actual)
 
 
 def _different(expected: EncoderConfig, actual: EncoderConfig) -> list[str]:
