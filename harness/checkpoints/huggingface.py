@@ -30,6 +30,7 @@ from harness.models.encoder import Encoder
 from harness.models.foreign import Foreign
 from harness.models.heads import POOLED, Classifier, ForeignMaskedHead, SequenceClassifier, TextVectors, on_meta
 from harness.models.huggingface import FAMILIES, config_of, family_of, listed, masked_head_of, plain, translated, with_decoder
+from harness.models.huggingface.names import those_of
 from harness.models.huggingface.task_heads import names_of_rows
 from harness.models.keys import OF_HEAD
 from harness.models.ranges import refuse_out_of_range
@@ -265,7 +266,7 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
         return dict.fromkeys(encoder.state_dict(prefix="encoder."), KEPT)
     folder = folder_of(present(config.model.init_from))
     state, shape = encoder_of(folder, "model.init_from", _read_for(config, folder))
-    state = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+    state = those_of("encoder.", state)
     source = with_head_of(config.model, shape)
     expected = {f"encoder.{name}": tensor.shape for name, tensor in on_meta(source, 1).encoder.state_dict().items()}
     if wrong := sorted(dict(expected.items() ^ {name: tensor.shape for name, tensor in state.items()}.items())):
@@ -306,7 +307,7 @@ def pooler_of(config: RunConfig) -> dict[str, Tensor]:
         return {}
     folder = folder_of(present(config.model.init_from))
     state, _ = encoder_of(folder, "model.init_from", _read_for(config, folder))
-    return {name: tensor for name, tensor in state.items() if name.startswith("pooler.")}
+    return those_of("pooler.", state)
 
 
 @dataclass(frozen=True)
