@@ -469,9 +469,7 @@ class EncoderConfig:
                 raise ValueError(f"model.{pair.replace(' and ', ' cannot be combined with model.')}")
 
 
-BY_LORA = When(
-    lambda _, own: own.trains is Trains.lora, "trains matrices of low rank", "finetune.trains=lora", Refused.everywhere
-)
+BY_LORA = When(lambda _, own: own.trains is Trains.lora, "trains low-rank matrices", "finetune.trains=lora", Refused.everywhere)
 BY_LAYER = When(
     lambda _, own: own.trains is not Trains.head,
     "trains layers of the encoder",

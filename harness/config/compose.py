@@ -162,7 +162,7 @@ def _errors_on_one_line(words: list[str]) -> Iterator[None]:
     except (HydraException, OmegaConfBaseException) as error:
         raise mistakes.naming(words, mistakes.one_line(error)) from error
     except RecursionError as error:
-        raise mistakes.naming(words, InputError("a list of defaults leads back to its own file; expected an end")) from error
+        raise mistakes.naming(words, InputError("the defaults list leads back to its own file: break the circle")) from error
     except (ArithmeticError, AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little
         raise mistakes.of_library(words, error) from error
 
@@ -431,9 +431,7 @@ class Sweep:
             runs = [*{(*sorted(run.overrides), str(run.seed)): run for run in runs}.values()]
         if any(run.sweep.until is Until.resolved for run in runs):
             if "pretrain.seed" in self.swept:
-                raise InputError(
-                    "sweep.until=resolved adds values of seed: leave the sweep of pretrain.seed out, which follows it"
-                )
+                raise InputError("sweep.until=resolved adds seeds: do not sweep pretrain.seed, which follows seed")
             seeds, most = {run.seed for run in runs}, max(run.sweep.most_seeds for run in runs)
             for seed in range(max(seeds) + 1, max(seeds) + 1 + most - len(seeds)):
                 for others, (of_job, follows) in self.composed.items():
@@ -636,7 +634,7 @@ def named(
     choices = dict(of_hydra.runtime.choices)
     for group in GROUPS.keys() - listed_groups() - mistakes.WITHOUT_DEFAULT:
         if choices.get(group) is None:
-            raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
+            raise InputError(f"{group} takes one choice, but a file has a list or nothing: expected {group}=NAME")
     weights = config.model.init_from
     keys = [*dict.fromkeys([*map(key_of, overrides), *itertools.chain(*files.values())])]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]

@@ -489,7 +489,7 @@ def note_on_scale(config: RunConfig) -> str | None:
     if any(shape.depth <= scale.num_hidden_layers and shape.hidden_size <= scale.hidden_size for scale in learned):
         return None
     shapes = " and ".join(f"L{scale.num_hidden_layers} H{scale.hidden_size}" for scale in learned)
-    tried = f"were found at {shapes}" if learned else "were tried at no scale"
+    tried = f"were tuned at {shapes}" if learned else "were tuned at no scale"
     return (
         f"pretrain.learning_rate={stated.learning_rate:g} and initial values of {stated.initializer_range:g} (recipe=small) "
         f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models may need lower ones; set them, or take recipe=bert"
