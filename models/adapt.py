@@ -79,7 +79,14 @@ def adapt(model: Classifier, options: AdaptationConfig, seed: int = 0) -> None:
     for parameter in fixed:
         parameter.requires_grad_(False)
     if options.trains is Trains.lora:
-        _add_low_rank(model, frozen, options.lora_rank, seed)
+        for name, module in [*encoder.layers.named_modules()]:
+            *places, count = PARTS.get(name.rpartition(".")[2], (0,))
+            if not places or not isinstance(module, nn.Linear) or module in frozen or hasattr(module, "low_rank"):
+                continue
+            module.low_rank = added = LowRank(module, tuple(places), count, options.lora_rank)
+            if not module.weight.is_meta:  # uniform, with a deviation that keeps the size of its input, as in the paper's code
+                drawn = torch.rand(added.down.shape, generator=generator_of(seed, f"{name}.low_rank"))
+                added.down.data.copy_(module.in_features**-0.5 * (2 * drawn - 1))
     trained = any(parameter.requires_grad for parameter in encoder.parameters())
     if not trained and options.trains in (Trains.bitfit, Trains.lora):
         missing = "biases" if options.trains is Trains.bitfit else "queries and values"
@@ -96,15 +103,3 @@ def merge(model: nn.Module) -> None:
 
 def _modules(layers: Sequence[Iterable[nn.Module]]) -> set[nn.Module]:
     return {module for blocks in layers for block in blocks for module in block.modules()}
-
-
-def _add_low_rank(model: Classifier, frozen: set[nn.Module], rank: int, seed: int) -> None:
-    """`down` is uniform, with a deviation that keeps the size of its input, as in the code of the paper."""
-    for name, module in [*model.encoder.layers.named_modules()]:
-        *places, count = PARTS.get(name.rpartition(".")[2], (0,))
-        if not places or not isinstance(module, nn.Linear) or module in frozen or hasattr(module, "low_rank"):
-            continue
-        module.low_rank = added = LowRank(module, tuple(places), count, rank)
-        if not module.weight.is_meta:
-            drawn = torch.rand(added.down.shape, generator=generator_of(seed, f"{name}.low_rank"))
-            added.down.data.copy_(module.in_features**-0.5 * (2 * drawn - 1))

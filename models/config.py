@@ -5,6 +5,7 @@ stays the same at every scale; an explicit value switches the rule off. A field 
 (models/keys.py).
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +13,7 @@ from typing import Any, cast
 
 from harness import extensions
 from harness.errors import InputError, unknown
-from harness.models.ranges import Refused, Role, When, option, refuse_out_of_range
+from harness.models.ranges import Refused, Role, When, option, refuse_out_of_range, share
 
 GROUP = "harness.encoders"
 
@@ -157,6 +158,10 @@ LARGEST_TABLE = 10**8
 MOST_LAYERS = 10**5
 """Upper bounds beyond any machine's memory: features, rows of a table, layers."""
 
+size = functools.partial(option, at_least=1, limit=LARGEST_SIZE)
+rows = functools.partial(option, at_least=1, limit=LARGEST_TABLE)
+"""Fields of a number of features, and of rows of a table."""
+
 OF_FOREIGN = (
     *("encoder", "options", "layers_kept", "vocab_size", "pad_token_id", "initializer_range", "layer_norm_eps", "norm"),
     *("hidden_act", "hidden_dropout_prob", "classifier_dropout", "pooling", "vector_pooling", "pooler", "pooler_norm"),
@@ -186,11 +191,11 @@ class EncoderConfig:
     layers: str | None = option(
         None, earlier=...
     )  # Name of a layer class from another package, in place of model.body. Example: my_layers.
-    hidden_size: int = option(768, at_least=1, limit=LARGEST_SIZE)  # Hidden size: features per token in every layer.
+    hidden_size: int = size(768)  # Hidden size: features per token in every layer.
     num_hidden_layers: int = option(
         12, needs=LAYERED, at_least=1, limit=MOST_LAYERS
     )  # Number of layers, of which model.depth_fraction are used.
-    depth_fraction: float = option(1.0, needs=LAYERED, above=0, at_most=1)  # Share of model.num_hidden_layers that is used.
+    depth_fraction: float = share(1.0, needs=LAYERED)  # Share of model.num_hidden_layers that is used.
     num_hidden_groups: int | None = option(
         None, needs=ATTENDING, at_least=1, limit=MOST_LAYERS
     )  # Groups of layers that share weights. Null: one per layer, no sharing (arXiv:1909.11942). Example: 1.
@@ -200,22 +205,18 @@ class EncoderConfig:
     initializer_range: float = option(0.02, at_least=0, limit=100)  # Standard deviation of the initial values of matrices.
     init: Init = Init.flat  # Scheme that scales the initial standard deviation between matrices.
     # Embeddings
-    vocab_size: int = option(
-        30522, role=Role.derived, at_least=1, limit=LARGEST_TABLE
-    )  # Rows of the token embedding table; a run uses the size of its tokenizer.
-    max_position_embeddings: int = option(
-        512, at_least=1, limit=LARGEST_TABLE
-    )  # Maximum tokens of a text: rows of the position embedding table.
+    vocab_size: int = rows(30522, role=Role.derived)  # Rows of the token embedding table; a run uses the size of its tokenizer.
+    max_position_embeddings: int = rows(512)  # Maximum tokens of a text: rows of the position embedding table.
     position_offset: int = option(0, at_least=0, limit=LARGEST_TABLE)  # Index of the first position, as RoBERTa's 2.
     type_vocab_size: int = option(2, at_least=0, limit=LARGEST_TABLE)  # Number of segment types; 0 removes segment embeddings.
     pad_token_id: int = option(
         0, role=Role.derived, limit=LARGEST_TABLE
     )  # Id of the padding token; a run uses that of its tokenizer.
-    embedding_size: int | None = option(
-        None, at_least=1, limit=LARGEST_SIZE
+    embedding_size: int | None = size(
+        None
     )  # Size of token embeddings. Null: hidden_size * embedding_fraction, rounded to a multiple of 8. Example: 128.
-    embedding_fraction: float = option(
-        1.0, needs={"embedding_size": (None,)}, above=0, at_most=1
+    embedding_fraction: float = share(
+        1.0, needs={"embedding_size": (None,)}
     )  # Size of token embeddings, as a share of the hidden size.
     embedding_norm: bool = True  # Normalise the sum of the embeddings.
     embedding_scale: bool | None = (
@@ -234,17 +235,17 @@ class EncoderConfig:
     attention: str | None = option(
         None, earlier=..., needs=ATTENDING
     )  # Name of an attention class from another package. Example: my_attention.
-    num_attention_heads: int = option(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)  # Attention heads per layer.
-    head_size: int | None = option(
-        None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
+    num_attention_heads: int = size(12, needs=ATTENDING)  # Attention heads per layer.
+    head_size: int | None = size(
+        None, needs=ATTENDING
     )  # Features per head. Null: hidden_size / num_attention_heads. Example: 64.
     attention_bias: bool = option(True, needs=ATTENDING)  # Use biases in the four attention projections.
     attention_scale: bool = option(True, needs=ATTENDING)  # Divide attention scores by the root of the head size.
-    base_head_size: int | None = option(
-        None, earlier=..., needs=SCALED_ATTENTION, at_least=1, limit=LARGEST_SIZE
+    base_head_size: int | None = size(
+        None, earlier=..., needs=SCALED_ATTENTION
     )  # Head size at which attention scaling was tuned (µP, arXiv:2203.03466). Null: no scaling. Example: 64.
-    attention_window: int | None = option(
-        None, needs=SELF_ATTENTION, at_least=1, limit=LARGEST_TABLE
+    attention_window: int | None = rows(
+        None, needs=SELF_ATTENTION
     )  # Window width in tokens, half to each side. Null: full attention (arXiv:2004.05150). Example: 32.
     global_tokens: int = option(
         0, needs=SELF_ATTENTION, at_least=0, limit=LARGEST_TABLE
@@ -253,8 +254,8 @@ class EncoderConfig:
         None, needs=SELF_ATTENTION, at_least=1, limit=MOST_LAYERS
     )  # Every n-th layer, from layer 0, has no window (arXiv:2412.13663). Example: 3.
     causal: bool = option(False, needs=CAUSAL_ATTENTION)  # Use causal attention: a token sees only itself and earlier ones.
-    segment_length: int | None = option(
-        None, needs=CAUSAL_RELATIVE, at_least=1, limit=LARGEST_TABLE
+    segment_length: int | None = rows(
+        None, needs=CAUSAL_RELATIVE
     )  # Tokens per segment of recurrent attention. Null: the whole text (arXiv:1901.02860). Example: 64.
     memory_length: int = option(
         0, needs=CAUSAL_RELATIVE | {"segment_length": NOT_NULL}, at_least=0, limit=LARGEST_TABLE
@@ -265,12 +266,10 @@ class EncoderConfig:
     rotary_global_theta: float | None = option(
         None, needs=ROTARY, above=0, limit=1e15
     )  # Base of the rotary wavelengths in global layers. Null: model.rotary_theta. Example: 160000.
-    position_buckets: int | None = option(
-        None, needs=BY_DISTANCE, at_least=1, limit=LARGEST_SIZE
+    position_buckets: int | None = size(
+        None, needs=BY_DISTANCE
     )  # Buckets of relative distances. Null: 32 for bucketed, one per distance for disentangled. Example: 32.
-    max_relative_distance: int = option(
-        512, needs=BY_DISTANCE, at_least=1, limit=LARGEST_SIZE
-    )  # Maximum relative distance; larger ones are clipped.
+    max_relative_distance: int = size(512, needs=BY_DISTANCE)  # Maximum relative distance; larger ones are clipped.
     share_position_projections: bool = option(
         False, needs=DISENTANGLED
     )  # Share the projections of content and position (disentangled attention).
@@ -287,11 +286,11 @@ class EncoderConfig:
     feed_forward: str | None = option(
         None, earlier=..., needs=ATTENDING
     )  # Name of a feed-forward class from another package. Example: my_feed_forward.
-    intermediate_size: int = option(
-        3072, needs=ATTENDING | {"feed_forward_size": (None,)}, at_least=1, limit=LARGEST_SIZE
+    intermediate_size: int = size(
+        3072, needs=ATTENDING | {"feed_forward_size": (None,)}
     )  # Width of a feed-forward without gates.
-    feed_forward_size: int | None = option(
-        None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
+    feed_forward_size: int | None = size(
+        None, needs=ATTENDING
     )  # Width of the feed-forward. Null: intermediate_size, 2/3 of it if gated (arXiv:2002.05202). Example: 512.
     hidden_act: Activation = Activation.gelu  # Activation function of the feed-forward.
     gated_feed_forward: bool = option(False, needs=ATTENDING)  # Use a gated feed-forward such as SwiGLU (arXiv:2002.05202).
@@ -470,9 +469,7 @@ class EncoderConfig:
                 raise ValueError(f"model.{pair.replace(' and ', ' cannot be combined with model.')}")
 
 
-BY_LORA = When(
-    lambda _, own: own.trains is Trains.lora, "trains matrices of low rank", "finetune.trains=lora", Refused.everywhere
-)
+BY_LORA = When(lambda _, own: own.trains is Trains.lora, "trains low-rank matrices", "finetune.trains=lora", Refused.everywhere)
 BY_LAYER = When(
     lambda _, own: own.trains is not Trains.head,
     "trains layers of the encoder",
@@ -486,7 +483,7 @@ class AdaptationConfig:
     """Which parameters a fine-tuning trains; read in `models/adapt.py`."""
 
     trains: Trains = option(Trains.all, earlier=...)  # Parameters that are trained.
-    lora_rank: int = option(8, read=BY_LORA, earlier=..., at_least=1, limit=LARGEST_SIZE)  # Rank of the LoRA matrices.
+    lora_rank: int = size(8, read=BY_LORA, earlier=...)  # Rank of the LoRA matrices.
     freeze_layers: int | None = option(
         None, read=BY_LAYER, earlier=..., at_least=0, limit=MOST_LAYERS
     )  # Number of layers to freeze from the bottom, with the embeddings. Null: none. Example: 6.

@@ -171,7 +171,11 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
         elif id(parameter) in norms:
             parameter.fill_(1.0)
         else:
-            deviation = _deviation(name, parameter, initializer_range, init, depth)
+            deviation = initializer_range
+            if init is Init.scaled_by_depth and name.endswith(INTO_RESIDUAL):
+                deviation /= (2 * depth) ** 0.5
+            elif init is Init.small_embeddings and name.endswith(EMBEDDINGS):
+                deviation = (2 / (5 * parameter.shape[-1])) ** 0.5
             values = torch.normal(0.0, deviation, parameter.shape, generator=generator_of(seed, name))
             parameter.copy_(values)
     for module in model.modules():
@@ -191,12 +195,3 @@ def generator_of(seed: int, name: str) -> torch.Generator:
     """The random stream of one tensor."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
-
-
-def _deviation(name: str, parameter: nn.Parameter, initializer_range: float, init: Init, depth: int) -> float:
-    """Standard deviation of the initial values of a matrix, by the place that its name says."""
-    if init is Init.scaled_by_depth and name.endswith(INTO_RESIDUAL):
-        return initializer_range / (2 * depth) ** 0.5
-    if init is Init.small_embeddings and name.endswith(EMBEDDINGS):
-        return (2 / (5 * parameter.shape[-1])) ** 0.5
-    return initializer_range

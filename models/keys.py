@@ -83,10 +83,12 @@ def _reason(key: str, allowed: Any, now: object) -> str:
     return f"model.{key}={' or '.join(sorted(map(typed, allowed)))} (now {typed(now)})"
 
 
-def typed(value: object) -> str:
-    """As on the command line."""
+def typed(value: Any) -> str:
+    """A plain value as it is typed on the command line."""
     if isinstance(value, Enum):
         return str(value.value)
+    if isinstance(value, list):
+        return f"[{','.join(map(typed, value))}]"
     return {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
 
 

@@ -102,6 +102,19 @@ def option(
     return field(default=default, metadata=stated)
 
 
+count = functools.partial(option, at_least=1)
+"""A field of how many there are: 1 or more."""
+
+share = functools.partial(option, above=0, at_most=1)
+"""A field of a share, which may be the whole."""
+
+proper_share = functools.partial(option, above=0, below=1)
+"""A field of a share that is not the whole."""
+
+any_seed = functools.partial(option, at_least=0, limit=LARGEST_SEED)
+"""A field of a seed."""
+
+
 def refuse_out_of_range(config: Any, prefix: str = "") -> None:
     """ValueError for the first number of a dataclass, or of those below it, that is not finite or not in its range.
 

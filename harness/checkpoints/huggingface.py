@@ -30,6 +30,7 @@ from harness.models.encoder import Encoder
 from harness.models.foreign import Foreign
 from harness.models.heads import POOLED, Classifier, ForeignMaskedHead, SequenceClassifier, TextVectors, on_meta
 from harness.models.huggingface import FAMILIES, config_of, family_of, listed, masked_head_of, plain, translated, with_decoder
+from harness.models.huggingface.names import those_of
 from harness.models.huggingface.task_heads import names_of_rows
 from harness.models.keys import OF_HEAD
 from harness.models.ranges import refuse_out_of_range
@@ -121,8 +122,9 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
 
     InputError for an unknown family or a checkpoint without tokenizer files.
     """
-    folder = folder_of(present(config.model.init_from), pickles=True)
-    config_json, said = _read_for(config, folder), present(config.model.init_from)
+    said = present(config.model.init_from)
+    folder = folder_of(said, pickles=True)
+    config_json = _read_for(config, folder)
     if config.model.remote_code is not None:
         with native.naming(f"model.init_from={said!r}"):
             config_json = remote_code.stated(config_json, folder, said, config.model.remote_code)
@@ -135,7 +137,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
         shape, files = _shape(config_json, "model.init_from", said), _weight_files(folder, "model.init_from")
     if files:
         native.refuse_larger(shape, *files)
-    name, tokenizer = Path(present(config.model.init_from)).name, tokenizer_of(config, folder)
+    name, tokenizer = Path(said).name, tokenizer_of(config, folder)
     if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
         shape = replace(shape, vector_pooling=pooling)
     rows = rows_of(tokenizer, folder)
@@ -198,26 +200,24 @@ def notes(config: RunConfig) -> list[str]:
     """
     if config.model.init_from is None:
         return [] if config.model.encoder is None else foreign.note_of_padding(config.model, None, "model.encoder")
-    kind = kind_of(config.task)
+    kind, root = kind_of(config.task), root_of(config.model.init_from, "model.init_from")
     if config.model.encoder is not None:
         folder = _foreign_folder(config)
         decided = foreign.notes(folder, config.model)
         valued = None if config.model.random_weights else folder
         decided += foreign.note_of_padding(config.model, valued, f"model.init_from={config.model.init_from!r}")
     else:
-        folder = folder_of(present(config.model.init_from))
+        folder = folder_of(config.model.init_from)
         head = SequenceClassifier if kind.head() is TextVectors else kind.head()
         decided = _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head)).notes
     if kind.head() is TextVectors:
         stated, pooling = _pooling(config), config.model.vector_pooling
         source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "nothing states another"
         decided.append(f"vectors: {POOLED[pooling]} ({source})")
-        limit = sentence_transformers.longest_text(
-            root_of(present(config.model.init_from), "model.init_from"), "model.init_from"
-        )
+        limit = sentence_transformers.longest_text(root, "model.init_from")
         if limit is not None and limit < config.task.max_length:
             decided.append(f"texts are cut at task.max_length={config.task.max_length}, not max_seq_length={limit}")
-    decided += _of_card(root_of(present(config.model.init_from), "model.init_from"))
+    decided += _of_card(root)
     return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
 
 
@@ -266,7 +266,7 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
         return dict.fromkeys(encoder.state_dict(prefix="encoder."), KEPT)
     folder = folder_of(present(config.model.init_from))
     state, shape = encoder_of(folder, "model.init_from", _read_for(config, folder))
-    state = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+    state = those_of("encoder.", state)
     source = with_head_of(config.model, shape)
     expected = {f"encoder.{name}": tensor.shape for name, tensor in on_meta(source, 1).encoder.state_dict().items()}
     if wrong := sorted(dict(expected.items() ^ {name: tensor.shape for name, tensor in state.items()}.items())):
@@ -307,7 +307,7 @@ def pooler_of(config: RunConfig) -> dict[str, Tensor]:
         return {}
     folder = folder_of(present(config.model.init_from))
     state, _ = encoder_of(folder, "model.init_from", _read_for(config, folder))
-    return {name: tensor for name, tensor in state.items() if name.startswith("pooler.")}
+    return those_of("pooler.", state)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError, present
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.heads import Classifier
+from harness.models.huggingface.names import those_of
 from harness.paths import WEIGHTS
 from harness.tracking.run_log import RECORD, Record
 
@@ -70,7 +71,7 @@ def load_weights(
     state, shape = native.read(folder)
     if finetuned.is_finetuned(folder):
         facts = finetuned.read_task(folder)
-        head = {name: tensor for name, tensor in state.items() if name.startswith("head.")}
+        head = those_of("head.", state)
         state = {name: tensor for name, tensor in state.items() if name not in head}
         if task is not None and facts.kind == task.kind.name and sorted(facts.labels) == sorted(task.labels):
             rows = [facts.labels.index(label) for label in task.labels] or slice(None)

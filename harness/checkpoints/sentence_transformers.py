@@ -1,7 +1,6 @@
 """Folders of Sentence Transformers (arXiv:1908.10084): `modules.json` lists the encoder, how it is pooled, and what follows."""
 
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from harness.checkpoints.native import json_of
 from harness.errors import InputError
@@ -60,8 +59,18 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
     reading = root / modules[0][1] / READING
     if reading.is_file() and json_of(reading, key).get("do_lower_case"):
         raise InputError(f"{key}: {reading}: do_lower_case=true is not read: set it in tokenizer_config.json")
-    if (root / SETTINGS).is_file():
-        _refuse_other_vectors(json_of(root / SETTINGS, key), root / SETTINGS, key, is_normed=len(kinds) > 2)
+    path = root / SETTINGS
+    settings = json_of(path, key) if path.is_file() else {}
+    prompt, similarity = (
+        (settings.get("prompts") or {}).get(settings.get("default_prompt_name")),
+        settings.get("similarity_fn_name"),
+    )
+    if prompt:
+        raise InputError(
+            f"{key}: {path}: the default prompt {prompt!r} before every text is not read: set default_prompt_name to null"
+        )
+    if similarity not in COSINE and (similarity, len(kinds)) != ("dot", 3):
+        raise InputError(f"{key}: {path}: similarity_fn_name={similarity!r} is not read: vectors are compared by cosine here")
     return POOLINGS[mode]
 
 
@@ -70,17 +79,6 @@ def longest_text(root: Path, key: str) -> int | None:
     reading = encoder_folder(root, key) / READING
     limit = json_of(reading, key).get("max_seq_length") if reading.is_file() else None
     return limit if isinstance(limit, int) else None
-
-
-def _refuse_other_vectors(settings: dict[str, Any], path: Path, key: str, is_normed: bool) -> None:
-    prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt_name"))
-    if prompt:
-        raise InputError(
-            f"{key}: {path}: the default prompt {prompt!r} before every text is not read: set default_prompt_name to null"
-        )
-    similarity = settings.get("similarity_fn_name")
-    if similarity not in (*COSINE, *(("dot",) if is_normed else ())):
-        raise InputError(f"{key}: {path}: similarity_fn_name={similarity!r} is not read: vectors are compared by cosine here")
 
 
 def _modules(root: Path, key: str) -> list[tuple[str, str]]:

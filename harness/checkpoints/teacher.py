@@ -147,5 +147,5 @@ def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:
         sizes = f"{shape.hidden_size} features, not of model.hidden_size={config.model.hidden_size}"
         raise InputError(f"{said} has vectors of {sizes}: set finetune.hidden_weight=0")
     if config.hardware.sharding is not DeviceSharding.none:
-        raise InputError(f"{said} is not divided among devices: set hardware.sharding=none")
+        raise InputError(f"{said} cannot be sharded: set hardware.sharding=none")
     return replace(config, finetune=replace(config.finetune, teacher=str(folder)))

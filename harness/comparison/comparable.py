@@ -41,7 +41,7 @@ def why_not(name: str, before: Iterable[Run], after: Iterable[Run]) -> str:
     """Why runs under the same conditions do not compare in a metric; empty where they do."""
     before, after = list(before), list(after)
     if name in PER_TOKEN and not has_one_vocabulary(run.params for run in (*before, *after)):
-        return "values per token do not compare, the vocabularies differ: tokenizer=wordpiece gives both one"
+        return "per-token values cannot be compared across vocabularies: tokenizer=wordpiece gives both the same one"
     if name in MASKED and heads_of(before) != heads_of(after):
         return "masked tokens of one arm are predicted by a probe"
     return ""

@@ -79,7 +79,11 @@ def label_runs(runs: list[Run], along: Iterable[str]) -> dict[str, str]:
     labels = arms.distinguish(labels, encoders)
     for task, group in groups.items():
         facts = {run.run_id: arms.of_arm(run.facts, lifted[task]) for run in group}
-        labels |= arms.distinguish(_one_label_an_arm(group, labels, facts), facts)
+        keys = {run.run_id: (stem(labels[run.run_id]), arms.short_hash(facts[run.run_id])) for run in group}
+        same = grouped((key, labels[run_id]) for run_id, key in keys.items())
+        # of names that differ in settings alone the one with the fewest, of several the newest: a command may sweep less
+        fewest = {key: min(reversed(of_arm), key=settings) for key, of_arm in same.items()}
+        labels |= arms.distinguish({run_id: fewest[key] for run_id, key in keys.items()}, facts)
     return labels
 
 
@@ -107,17 +111,6 @@ def _with_values(run: Run, along: set[str], swept: dict[str, set[str]]) -> str:
     own = run.tags[tags.ARM]
     keys = sorted(key for key in along | others if key in run.facts and not says_setting(own, key))
     return " ".join([own, *arms.setting_texts(run.facts, keys)])
-
-
-def _one_label_an_arm(runs: list[Run], labels: dict[str, str], facts: dict[str, arms.Facts]) -> dict[str, str]:
-    """One label for runs of one arm whose names differ in settings alone: of two commands, one may not have swept the key.
-
-    The label with the fewest settings is taken, of several the newest.
-    """
-    keys = {run.run_id: (stem(labels[run.run_id]), arms.short_hash(facts[run.run_id])) for run in runs}
-    same = grouped((key, labels[run_id]) for run_id, key in keys.items())
-    chosen = {key: min(reversed(of_arm), key=settings) for key, of_arm in same.items()}
-    return {run_id: chosen[key] for run_id, key in keys.items()}
 
 
 def stem(label: str) -> str:
@@ -159,7 +152,10 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
     """
     searched = "base" if name is None else name
     for pool in ([run for run in runs if not run.is_pretraining], runs):
-        fitting = _fitting(pool, labels, searched)
+        named = ((labels[run.run_id], run.tags[tags.ARM], run.tags[tags.MODEL]) for run in pool)
+        meant = dict.fromkeys(label for label, arm, model in named if searched in (label, stem(label), arm, model))
+        fewest = min(map(settings, meant), default=0)
+        fitting = [searched] if searched in meant else [label for label in meant if settings(label) == fewest]
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -174,16 +170,6 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
     if name is None:
         raise InputError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
     raise unknown("baseline", name, choices, "")
-
-
-def _fitting(runs: list[Run], labels: dict[str, str], name: str) -> list[str]:
-    """Labels that may be meant by this name: itself, or those of that arm or model with the fewest settings."""
-    named = ((labels[run.run_id], run.tags[tags.ARM], run.tags[tags.MODEL]) for run in runs)
-    fitting = dict.fromkeys(label for label, arm, model in named if name in (label, stem(label), arm, model))
-    if name in fitting:
-        return [name]
-    fewest = min(map(settings, fitting), default=0)
-    return [label for label in fitting if settings(label) == fewest]
 
 
 def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:

@@ -24,6 +24,7 @@ from harness.comparison.by_launch import (
     levels,
     merged,
     noise_floor,
+    of_rounds,
     reference_of,
 )
 from harness.comparison.paired import (
@@ -34,7 +35,6 @@ from harness.comparison.paired import (
     geometric_mean,
     grouped,
     holm,
-    of_differences,
     scattered,
     spread,
 )
@@ -62,9 +62,9 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
     """Log ratios by round, averaged over the launches of each session; sessions are independent of one another."""
     parts = []
     for each in by_session:
-        if common := set.intersection(*map(set, each)):
-            logs = [fmean(launches[step] for launches in each) for step in sorted(common)]
-            parts.append(replace(of_differences(logs), p=None))
+        common = sorted(set.intersection(*map(set, each)))
+        if part := of_rounds([fmean(launches[step] for launches in each) for step in common]):
+            parts.append(part)
     if len(parts) < 2:
         return parts[0] if parts else None
     mean, rounds = fmean(part.mean for part in parts), sum(part.n for part in parts)

@@ -138,10 +138,6 @@ class Difference:
             return both
         return both / 2 if side * distance > 0 else 1 - both / 2
 
-    def is_within(self, margin: float, level: float) -> bool:
-        """Whether two one-sided tests at this level show the mean within the margin."""
-        return max(self.t_test_p(-margin, 1), self.t_test_p(margin, -1)) <= level
-
 
 def smallest_p(settles: Callable[[float], bool]) -> float:
     """The smallest p at which a test settles, as it does at all larger ones."""

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import hydra
@@ -161,7 +162,7 @@ def _errors_on_one_line(words: list[str]) -> Iterator[None]:
     except (HydraException, OmegaConfBaseException) as error:
         raise mistakes.naming(words, mistakes.one_line(error)) from error
     except RecursionError as error:
-        raise mistakes.naming(words, InputError("a list of defaults leads back to its own file; expected an end")) from error
+        raise mistakes.naming(words, InputError("the defaults list leads back to its own file: break the circle")) from error
     except (ArithmeticError, AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little
         raise mistakes.of_library(words, error) from error
 
@@ -430,9 +431,7 @@ class Sweep:
             runs = [*{(*sorted(run.overrides), str(run.seed)): run for run in runs}.values()]
         if any(run.sweep.until is Until.resolved for run in runs):
             if "pretrain.seed" in self.swept:
-                raise InputError(
-                    "sweep.until=resolved adds values of seed: leave the sweep of pretrain.seed out, which follows it"
-                )
+                raise InputError("sweep.until=resolved adds seeds: do not sweep pretrain.seed, which follows seed")
             seeds, most = {run.seed for run in runs}, max(run.sweep.most_seeds for run in runs)
             for seed in range(max(seeds) + 1, max(seeds) + 1 + most - len(seeds)):
                 for others, (of_job, follows) in self.composed.items():
@@ -488,7 +487,8 @@ class Sweep:
                     return [], 2, error
                 return composed, run(composed), None
 
-        callbacks: Any = NoCallbacks()
+        ignored = lambda **_: None  # noqa: E731 - callbacks are refused, as code that a setting names
+        callbacks: Any = SimpleNamespace(on_job_start=ignored, on_job_end=ignored)
         context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=callbacks)
         launcher = Plugins.instance().instantiate_launcher(context, job, first)
         if self.note:
@@ -515,15 +515,6 @@ def of_file(words: list[str], place: str) -> list[Override]:
 
 def _parts(path: str) -> tuple[str, ...]:
     return Path(path.strip("'\"")).parts
-
-
-class NoCallbacks:
-    """What a launcher notifies of its jobs: callbacks are refused, as code that a setting names."""
-
-    def on_job_start(self, **_: Any) -> None:
-        """Before a job."""
-
-    on_job_end = on_job_start
 
 
 class OwnFolder(SearchPathPlugin):
@@ -643,7 +634,7 @@ def named(
     choices = dict(of_hydra.runtime.choices)
     for group in GROUPS.keys() - listed_groups() - mistakes.WITHOUT_DEFAULT:
         if choices.get(group) is None:
-            raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
+            raise InputError(f"{group} takes one choice, but a file has a list or nothing: expected {group}=NAME")
     weights = config.model.init_from
     keys = [*dict.fromkeys([*map(key_of, overrides), *itertools.chain(*files.values())])]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]

@@ -134,27 +134,30 @@ LEARNED_POSITIONS = When(
 IN_EPOCHS = When(lambda _, own: own.seconds is None, "trains by epochs", "finetune.seconds=null")
 PUBLISHED_START = When(
     lambda run, own: _has_own_rate(run, own.finetune_rate),
-    "fine-tunes published weights at a rate that is not set otherwise",
+    "fine-tunes published weights at the default rate",
     "model.init_from=NAME, without finetune.learning_rate",
 )
 RANDOM_START = When(
     lambda run, own: _has_own_rate(run, own.scratch_rate),
-    "fine-tunes random weights at a rate that is not set otherwise",
+    "fine-tunes random weights at the default rate",
     "pretrain=none, without model.init_from and finetune.learning_rate",
 )
 KEEPING_BEST = When(
     lambda _, own: own.keep_best is KeepBest.tune,
-    "chooses weights by rows that are neither trained on nor reported",
+    "selects weights on held-out rows of train",
     "finetune.keep_best=tune task.tune_share=0.1",
     Refused.everywhere,
 )
 TAUGHT = When(lambda _, own: own.teacher is not None, "has a teacher", "finetune.teacher=FINE-TUNING", Refused.everywhere)
 AMONG_NEGATIVES = When(
-    lambda _, own: own.in_batch_negatives, "learns pairs among a batch", "finetune.in_batch_negatives=true", Refused.everywhere
+    lambda _, own: own.in_batch_negatives,
+    "trains with in-batch negatives",
+    "finetune.in_batch_negatives=true",
+    Refused.everywhere,
 )
 DECAYING = When(
     lambda _, own: own.schedule is not Schedule.constant or own.decay_fraction in (None, 1.0),
-    "has a rate that falls",
+    "has a decaying learning rate",
     "{section}.schedule=linear",
     Refused.everywhere,
 )
@@ -165,10 +168,10 @@ FROM_FOLDER = When(
 OF_ROWS = When(
     lambda _, own: not (own.grammar or own.pairs), "reads the rows of its task", "a task=NAME whose rows are not generated"
 )
-SPANS = When(lambda _, own: own.kind is TaskKind.spans, "answers questions by spans", "task=squad")
+SPANS = When(lambda _, own: own.kind is TaskKind.spans, "answers questions with spans", "task=squad")
 PAIRS = When(lambda _, own: own.kind is TaskKind.minimal_pairs, "scores pairs of sentences", "task=minimal_pairs")
-MULTILABEL = When(lambda _, own: own.kind is TaskKind.multilabel, "has several labels for a text", "task.kind=multilabel")
-HOLDING_OUT = When(lambda run, own: own.tune_share or run.search.space, "holds rows of train out", "task.tune_share=0.1")
+MULTILABEL = When(lambda _, own: own.kind is TaskKind.multilabel, "has several labels per text", "task.kind=multilabel")
+HOLDING_OUT = When(lambda run, own: own.tune_share or run.search.space, "holds out rows of train", "task.tune_share=0.1")
 # Text and tokenizer
 GENERATED = When(lambda _, own: own.source is CorpusSource.builtin, "generates its text", "corpus=builtin")
 OF_FILES = When(lambda _, own: own.source is CorpusSource.files, "reads text files", "corpus=files")
@@ -177,9 +180,7 @@ OF_COLUMN = When(
 )
 OF_DATA_SET = When(lambda _, own: own.source is CorpusSource.data, "reads the text of a data set", "corpus=wikitext")
 TOKENIZING = When(lambda _, own: not (own.file or own.vocab_file), "trains its tokenizer", "tokenizer=wordpiece")
-MERGING = When(
-    lambda _, own: own.kind is not TokenizerKind.unigram, "joins pieces by how often they meet", "tokenizer.kind=wordpiece"
-)
+MERGING = When(lambda _, own: own.kind is not TokenizerKind.unigram, "merges pieces by frequency", "tokenizer.kind=wordpiece")
 OF_LANGUAGES = When(lambda run, _: run.task.languages, "has a task with languages", "task=xquad", Refused.swept)
 # Measuring, hardware, and the command
 TIMED = When(lambda run, own: own.enabled and _is_measured(run), "is timed", "measure=quick", Refused.swept)
@@ -198,7 +199,7 @@ RESOLVED = When(
 )
 COMPUTED_BY_LIBRARY = When(
     lambda run, own: starts_from_weights(run) and own.provider is not Provider.native,
-    "starts from weights that transformers computes",
+    "starts from weights that transformers runs",
     "model.init_from=NAME without model.provider=native",
     Refused.everywhere,
 )

@@ -15,8 +15,9 @@ import yaml
 
 from harness.config.choices import DERIVED
 from harness.config.help import GROUPS, choices_of, default_choices, names, synonyms
-from harness.config.schema import REMOVED, default_of, flatten, stated_keys, typed
+from harness.config.schema import REMOVED, default_of, flatten, stated_keys
 from harness.errors import InputError, unknown
+from harness.models.keys import typed
 from harness.models.ranges import Range, Role
 from harness.paths import conf_directory
 from harness.terminal import columns, listed, wrapped

@@ -10,8 +10,9 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from harness.config.help import GROUPS, listed_groups, names
 from harness.config.keys import unknown_choice, unknown_key
-from harness.config.schema import stated_keys, typed
+from harness.config.schema import stated_keys
 from harness.errors import InputError, on_one_line
+from harness.models.keys import typed
 
 CHOICES = "hydra.runtime.choices."
 """Where Hydra keeps the choice of each group."""
@@ -39,8 +40,8 @@ def one_line(error: Exception) -> InputError:
     """The error as one line; that of OmegaConf if Hydra has wrapped one, because it is more specific."""
     if isinstance(error, OverrideParseException):
         return InputError(
-            f"{error.override!r} cannot be read as KEY=VALUE: brackets and quotation marks come in pairs, commas stand between "
-            "values, and a value with special characters needs quotes"
+            f"{error.override!r} cannot be read as KEY=VALUE: close brackets and quotation marks, put commas between "
+            "values, and quote a value with special characters"
         )
     inner, text = error.__cause__ or error.__context__, str(error)
     cause = inner if isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException) else error
@@ -112,7 +113,7 @@ def of_library(overrides: list[str], error: Exception) -> Exception:
 
 
 def left_out(group: str) -> InputError:
-    return InputError(f"~{group} leaves out a group that every run needs: choose {group}=NAME in place of it")
+    return InputError(f"~{group} leaves out a group that every run needs: choose {group}=NAME instead")
 
 
 def refuse_choices(typed_choice: str, group: str, value: object) -> None:

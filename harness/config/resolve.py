@@ -36,12 +36,11 @@ from harness.config.schema import (
     TokenizerConfig,
     key_of,
     to_dict,
-    typed,
     within,
 )
 from harness.errors import InputError
 from harness.models.config import EncoderConfig
-from harness.models.keys import OF_HEAD, UNSHAPED, refuse_underived, refuse_unread, spaced, with_own_head_size
+from harness.models.keys import OF_HEAD, UNSHAPED, refuse_underived, refuse_unread, spaced, typed, with_own_head_size
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory
 
@@ -232,25 +231,16 @@ def _stated(config: RunConfig) -> TokenizerConfig:
         choices = (getattr(source, key) for source in (tokenizer, stated, default))
         values[key] = next(value for value in choices if value is not None)
     if tokenizer.sentinels is None:
-        values["sentinels"] = SENTINELS if _reads_sentinels(config) else 0
+        objectives = [config.pretrain.objective, *config.pretrain.phases]
+        if tokenizer.trained_on is TrainedOn.corpus and config.pretrain.objective is ObjectiveName.none:
+            objectives.append(config.model.objective)  # a control on the vocabulary of the text has that of its objective
+        reads = config.model.init_from is None and ObjectiveName.span_corruption in objectives  # weights have their own
+        values["sentinels"] = SENTINELS if reads else 0
     return replace(tokenizer, **files, **values)
 
 
 SENTINELS = 100
 """As T5 has them: 26 spans and a final one are those of 512 tokens (arXiv:1910.10683, section 3.1.4)."""
-
-
-def _reads_sentinels(config: RunConfig) -> bool:
-    """Whether spans are predicted; a model that is not pretrained, on the vocabulary of the text, has that of its objective.
-
-    Weights have the vocabulary that they have.
-    """
-    if config.model.init_from is not None:
-        return False
-    pretrain, is_control = config.pretrain, config.tokenizer.trained_on is TrainedOn.corpus
-    objectives = [pretrain.objective, *pretrain.phases]
-    objectives += [config.model.objective] if is_control and pretrain.objective is ObjectiveName.none else []
-    return ObjectiveName.span_corruption in objectives
 
 
 def _without_unread(config: RunConfig) -> RunConfig:
@@ -499,7 +489,7 @@ def note_on_scale(config: RunConfig) -> str | None:
     if any(shape.depth <= scale.num_hidden_layers and shape.hidden_size <= scale.hidden_size for scale in learned):
         return None
     shapes = " and ".join(f"L{scale.num_hidden_layers} H{scale.hidden_size}" for scale in learned)
-    tried = f"were found at {shapes}" if learned else "were tried at no scale"
+    tried = f"were tuned at {shapes}" if learned else "were tuned at no scale"
     return (
         f"pretrain.learning_rate={stated.learning_rate:g} and initial values of {stated.initializer_range:g} (recipe=small) "
         f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models may need lower ones; set them, or take recipe=bert"

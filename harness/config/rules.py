@@ -136,13 +136,13 @@ def _of_phases(config: RunConfig) -> Lines:
     if (pretrain.decay_fraction or 0) > shares[-1] * (1 + 1e-9):
         yield f"pretrain.decay_fraction={pretrain.decay_fraction} must be at most {shares[-1]}, the share of the last phase"
     if pretrain.steps is not None and pretrain.steps * shares[-1] < 1:
-        yield f"pretrain.steps={pretrain.steps} leaves no step to {names[-1]}, with pretrain.shares={shares}: raise it"
+        yield f"pretrain.steps={pretrain.steps} leaves no step for {names[-1]}, with pretrain.shares={shares}: raise it"
 
 
 def _of_training(config: RunConfig) -> Lines:
     finetune, body = config.finetune, config.model.body
     if finetune.keep is Keep.best and finetune.keep_best is KeepBest.none:
-        yield "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
+        yield "finetune.keep=best needs a split that selects the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
     if None not in (finetune.max_steps, finetune.seconds):
         yield f"finetune.max_steps={finetune.max_steps} and finetune.seconds={finetune.seconds} are budgets: set only one"
     if finetune.batch_size % finetune.accumulation:
@@ -152,9 +152,9 @@ def _of_training(config: RunConfig) -> Lines:
             yield f"{phase}.activation_checkpointing=true needs layers, but model.body={body.value} has none: leave it out"
         name, is_other = f"{phase}.optimizer={options.optimizer.value}", options.optimizer is not Optimizer.adamw
         if is_other and config.hardware.sharding is not DeviceSharding.none:
-            yield f"{name} is not divided among devices: set hardware.sharding=none, or {phase}.optimizer=adamw"
+            yield f"{name} cannot be sharded: set hardware.sharding=none, or {phase}.optimizer=adamw"
         if is_other and config.match.cost is MatchOn.memory:
-            yield f"match=memory is by a formula for {phase}.optimizer=adamw, not for {options.optimizer.value}"
+            yield f"match=memory has a formula for {phase}.optimizer=adamw only, not for {options.optimizer.value}"
         if options.optimizer is Optimizer.muon and body is Body.static:
             yield f"{name} trains the matrices of layers, but model.body=static has none"
     layers = config.model.depth * (2 if body is Body.encoder_decoder else 1)
@@ -175,7 +175,7 @@ def _of_negatives(config: RunConfig) -> Lines:
         if value > 1:
             yield f"{key}={value} divides the batch, whose paragraphs are the negatives of {said}: leave one out"
     if finetune.trains is Trains.head or finetune.teacher is not None:
-        yield f"finetune.trains=head and finetune.teacher need a head on the encoder, which {said} has not: leave one out"
+        yield f"finetune.trains=head and finetune.teacher need a head on the encoder, which {said} does not have: leave one out"
 
 
 def _of_devices(config: RunConfig) -> Lines:
@@ -228,7 +228,7 @@ def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str], swept:
     neighbours, pretrains = "pretrain.neighbour_heads", config.pretrain.objective is not ObjectiveName.none
     if pretrains and config.pretrain.neighbour_heads and "model.position" in swept and neighbours not in keys:
         raise InputError(
-            f"recipe={recipe} begins learned positions, and no others, with heads that look at neighbours, and model.position "
+            f"recipe={recipe} initialises heads to attend to neighbours with learned positions alone, and model.position "
             f"is swept: add {neighbours}=false for an equal start, or {neighbours}=true to keep this one"
         )
     weights = config.model.init_from

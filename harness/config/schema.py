@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING as NO_DEFAULT
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, get_args, get_type_hints
@@ -88,9 +88,9 @@ from harness.config.conditions import (
     with_option,
 )
 from harness.metrics import FEWEST_REPLICATES
-from harness.models.config import BY_LAYER, LARGEST_TABLE, AdaptationConfig, EncoderConfig
+from harness.models.config import BY_LAYER, AdaptationConfig, EncoderConfig, rows
 from harness.models.objectives.config import PROBED, ObjectiveConfig, ObjectiveName
-from harness.models.ranges import ALWAYS, LARGEST_SEED, Refused, Role, When, option
+from harness.models.ranges import ALWAYS, Refused, Role, When, any_seed, count, option, proper_share, share
 
 MISSING: Any = "???"
 """A value that a file has to give, as OmegaConf writes it, which commands that compose nothing do not import."""
@@ -112,9 +112,9 @@ class GrammarConfig:
     pairs: int = option(
         4, by_rule(Rule.induction, Rule.brackets), at_least=2
     )  # Key-value pairs of the rule `induction`, or bracket pairs of the rule `brackets`.
-    depth: int = option(3, by_rule(Rule.brackets), at_least=1)  # Nesting depth of the rule `brackets`.
+    depth: int = count(3, by_rule(Rule.brackets))  # Nesting depth of the rule `brackets`.
     length: int = option(480, by_rule(Rule.needle), at_least=16)  # Words in a document of the rule `needle`.
-    seed: int = option(0, at_least=0, limit=LARGEST_SEED)  # Seed of the generated rows.
+    seed: int = any_seed(0)  # Seed of the generated rows.
 
 
 @dataclass
@@ -127,7 +127,7 @@ class TaskConfig:
     plugin: str | None = option(
         None, earlier=...
     )  # Name of a task class from another package; `kind` names the built-in kind it resembles. Example: my_task.
-    members: list[str] = field(default_factory=list)  # Names of the tasks in a set; each of them is run. Example: [sst2,mrpc].
+    members: list[str] = option(list)  # Names of the tasks in a set; each of them is run. Example: [sst2,mrpc].
     grammar: GrammarConfig | None = None  # Settings of a generated data set, which replaces any data that is read.
     hub: str = option("", OF_ROWS, role=Role.place)  # Data set on the hub. Example: nyu-mll/glue.
     folder: str = option("", OF_ROWS, role=Role.place)  # Folder of the data set below data.root. Example: glue/sst2.
@@ -139,11 +139,11 @@ class TaskConfig:
     )  # Configuration of the data set; "*" concatenates all of them. Example: sst2.
     train_split: str = option("train", OF_ROWS)  # Split to train on, or part of one. Example: train[:80%].
     validation_split: str = option("validation", OF_ROWS)  # Split to evaluate on, or part of one. Example: train[80%:].
-    more_validation: dict[str, str] = field(
-        default_factory=dict
+    more_validation: dict[str, str] = option(
+        dict
     )  # Further splits to evaluate, as NAME: SPLIT or NAME: SUBSET:SPLIT. Example: {mm: validation_mismatched}.
-    languages: dict[str, str] = field(
-        default_factory=dict
+    languages: dict[str, str] = option(
+        dict
     )  # Splits whose text a multilingual tokenizer is also trained on. Example: {de: xquad.de:validation}.
     test_split: str = option(
         "", OF_ROWS
@@ -161,32 +161,24 @@ class TaskConfig:
     tune_share: float = option(
         0.0, at_least=0, below=1
     )  # Share of the training rows held out as the split `tune`. Example: 0.1.
-    tune_seed: int = option(
-        0, HOLDING_OUT, at_least=0, limit=LARGEST_SEED
-    )  # Seed that selects the held-out rows of task.tune_share.
+    tune_seed: int = any_seed(0, HOLDING_OUT)  # Seed that selects the held-out rows of task.tune_share.
     item: str = "idx"  # Column of row ids; rows are numbered if it is missing.
     submission: str = ""  # File name of the predictions, as the benchmark expects it. Example: CoLA.
-    more_submission: dict[str, str] = field(
-        default_factory=dict
+    more_submission: dict[str, str] = option(
+        dict
     )  # Further submission files, as FILE: SPLIT. Example: {MNLI-mm: test_mismatched}.
     source: str = ""  # Paper or page that defines the task. Example: arXiv:1804.07461.
-    fields: list[str] = field(
-        default_factory=list
-    )  # One or two text columns; a+b joins the text of both. Example: [premise,hypothesis].
+    fields: list[str] = option(list)  # One or two text columns; a+b joins the text of both. Example: [premise,hypothesis].
     label: str = "label"  # Column of the label; in CoNLL files its number works too.
     label_separator: str | None = option(
         None, MULTILABEL, earlier=...
     )  # Separator of several labels in one cell; null tries `|`, `;` and `,`. Example: /.
-    labels: list[str] = field(default_factory=list)  # Class names in the order of their ids. Example: [negative,positive].
-    scores: list[str] = field(
-        default_factory=list
-    )  # Scores to compute; harness/tasks/scores.py lists them. Example: [accuracy,f1].
+    labels: list[str] = option(list)  # Class names in the order of their ids. Example: [negative,positive].
+    scores: list[str] = option(list)  # Scores to compute; harness/tasks/scores.py lists them. Example: [accuracy,f1].
     headline: str = ""  # Main score of the task. Example: accuracy.
-    max_length: int = option(
-        128, at_least=1
-    )  # Maximum tokens per input; longer texts are cut (kind `spans`: split into windows).
+    max_length: int = count(128)  # Maximum tokens per input; longer texts are cut (kind `spans`: split into windows).
     stride: int = option(128, SPANS, at_least=0)  # Tokens that neighbouring windows share (kind `spans`).
-    max_answer_length: int = option(30, SPANS, at_least=1)  # Maximum tokens of a predicted answer (kind `spans`).
+    max_answer_length: int = count(30, SPANS)  # Maximum tokens of a predicted answer (kind `spans`).
     answerable_only: bool = option(False, SPANS)  # Never predict "no answer" (kind `spans`).
     pairs: int | None = option(
         None, PAIRS, earlier=..., at_least=2
@@ -203,15 +195,9 @@ class DataConfig:
     root: str | None = option(
         None, FROM_FOLDER, role=Role.place
     )  # Folder of data sets for data.source=local. Example: ../data.
-    train_examples: int | None = option(
-        None, at_least=1
-    )  # Maximum training rows, stratified by label; null keeps all. Example: 2000.
-    validation_examples: int | None = option(
-        None, at_least=1
-    )  # Maximum evaluation rows, stratified by label; null keeps all. Example: 500.
-    split_seed: int | None = option(
-        0, at_least=0, limit=LARGEST_SEED
-    )  # Seed that selects rows for subsets and splits; null keeps file order.
+    train_examples: int | None = count(None)  # Maximum training rows, stratified by label; null keeps all. Example: 2000.
+    validation_examples: int | None = count(None)  # Maximum evaluation rows, stratified by label; null keeps all. Example: 500.
+    split_seed: int | None = any_seed(0)  # Seed that selects rows for subsets and splits; null keeps file order.
 
 
 @dataclass
@@ -228,9 +214,7 @@ class CorpusConfig:
     validation_split: str | None = option(
         "validation", OF_DATA_SET
     )  # Split of the data set for evaluation; null holds out corpus.validation_share.
-    validation_share: float = option(
-        0.02, above=0, below=1
-    )  # Share of the documents held out when there is no validation split or file.
+    validation_share: float = proper_share(0.02)  # Share of the documents held out when there is no validation split or file.
     text: str = option("text", OF_COLUMN)  # Column that holds the text.
     document: str = option(
         "", OF_DATA_SET
@@ -242,12 +226,10 @@ class CorpusConfig:
     validation_files: list[str] = option(
         [], OF_FILES, role=Role.place
     )  # Files for evaluation; empty holds out corpus.validation_share. Example: [c.txt].
-    train_documents: int | None = option(
-        None, at_least=1
-    )  # Number of documents to keep, from the start; null keeps all. Example: 1000.
+    train_documents: int | None = count(None)  # Number of documents to keep, from the start; null keeps all. Example: 1000.
     shuffled_words: bool = option(False, earlier=...)  # Shuffle the words within each training sentence (arXiv:2104.06644).
-    documents: int = option(2000, GENERATED, at_least=1)  # Number of documents to generate (corpus.source=builtin).
-    seed: int = option(0, GENERATED, at_least=0, limit=LARGEST_SEED)  # Seed of the generated text.
+    documents: int = count(2000, GENERATED)  # Number of documents to generate (corpus.source=builtin).
+    seed: int = any_seed(0, GENERATED)  # Seed of the generated text.
 
 
 @dataclass
@@ -261,8 +243,8 @@ class TokenizerConfig:
     train_characters: int = option(
         100_000_000, TOKENIZING, at_least=1, limit=1e12
     )  # Maximum characters to train the tokenizer on.
-    vocab_size: int | None = option(
-        8192, TOKENIZING, at_least=1, limit=LARGEST_TABLE
+    vocab_size: int | None = rows(
+        8192, TOKENIZING
     )  # Maximum vocabulary size; letters and special tokens are always kept. Null: the model's own. Example: 8192.
     min_frequency: int = option(
         2, (TOKENIZING, MERGING), at_least=0
@@ -333,8 +315,8 @@ class MatchConfig:
     cost: MatchOn = MatchOn.none  # Cost in which each variant is made equal to the baseline.
     to: str = "base"  # Baseline model of the command, at the same scale and without enhancements.
     by: MatchBy = MatchBy.hidden_size  # Dimension that is resized to match the cost.
-    within: float = option(0.01, above=0, below=1)  # Relative cost difference that needs no note in the report.
-    tolerance: float = option(0.05, above=0, below=1)  # Relative cost difference above which the command is refused.
+    within: float = proper_share(0.01)  # Relative cost difference that needs no note in the report.
+    tolerance: float = proper_share(0.05)  # Relative cost difference above which the command is refused.
     rounds: int = option(5, BY_LATENCY, at_least=3)  # Launches per candidate shape for match=latency.
 
 
@@ -342,17 +324,17 @@ class MatchConfig:
 class SearchConfig:
     """Each arm is tuned on rows of its training data that its trials are not trained on; read in `harness/study/search.py`."""
 
-    space: list[str] = field(
-        default_factory=list
+    space: list[str] = option(
+        list
     )  # Search space; choice(A,B) works too. Example: ["finetune.learning_rate=interval(1e-5,1e-4)"].
     trials: int = option(10, SAMPLED, at_least=1, limit=10000)  # Number of trials per arm and task.
     sampler: Sampler = Sampler.random  # Algorithm that selects the trials.
-    part: float = option(1.0, IN_GRID, above=0, at_most=1)  # Share of the grid to run, sampled by search.seed.
+    part: float = share(1.0, IN_GRID)  # Share of the grid to run, sampled by search.seed.
     selected_on: KeepBest = KeepBest.tune  # Split that scores the trials; `validation` makes reported scores optimistic.
-    tune_share: float = option(
-        0.1, above=0, below=1
+    tune_share: float = proper_share(
+        0.1
     )  # Share of the training rows that scores the trials; task.tune_share takes precedence.
-    seed: int = option(1000, at_least=0, limit=LARGEST_SEED)  # Seed of the sampler and of the trials.
+    seed: int = any_seed(1000)  # Seed of the sampler and of the trials.
     reduction: int | None = option(
         None, at_least=2, limit=100
     )  # Reduction factor of successive halving (arXiv:1810.05934); null trains all trials fully. Example: 3.
@@ -362,12 +344,10 @@ class SearchConfig:
 class ProtocolConfig:
     """How a paper makes a number of its runs on this task, by `conf/protocol/`; read in `harness/config/compose.py`."""
 
-    seeds: list[int] = option([], at_least=0, limit=LARGEST_SEED)  # Seeds of the protocol, used when the command names none.
+    seeds: list[int] = any_seed([])  # Seeds of the protocol, used when the command names none.
     statistic: Statistic = Statistic.mean  # Statistic of the scores over seeds that the paper reports.
-    scores: list[str] = field(
-        default_factory=list
-    )  # Scores, or SPLIT/SCORE, whose mean is the number of the task; empty: the headline.
-    average: list[str] = field(default_factory=list)  # Tasks, or TASK/SPLIT, whose mean is the number of the table.
+    scores: list[str] = option(list)  # Scores, or SPLIT/SCORE, whose mean is the number of the task; empty: the headline.
+    average: list[str] = option(list)  # Tasks, or TASK/SPLIT, whose mean is the number of the table.
     starts_from: str | None = None  # Task whose fine-tuned weights the paper starts from.
 
 
@@ -380,7 +360,7 @@ class StatedTokenizer:
     """The tokenizer that a model or scale states, for null keys of `tokenizer`; read in `harness/config/resolve.py`."""
 
     kind: TokenizerKind | None = None  # Subword algorithm of the published tokenizer. Example: bpe.
-    vocab_size: int | None = option(None, at_least=1, limit=LARGEST_TABLE)  # Maximum vocabulary size. Example: 30522.
+    vocab_size: int | None = rows(None)  # Maximum vocabulary size. Example: 30522.
     lowercase: bool | None = None  # Lowercase the text.
     multilingual: bool | None = None  # Also train the tokenizer on the text of task.languages.
     separators: int | None = option(
@@ -434,16 +414,16 @@ class ModelConfig(EncoderConfig):
 class OptimiserConfig:
     """The optimizer and its schedule; read in `harness/training/optimiser.py` and `loop.py`."""
 
-    batch_size: int = option(32, at_least=1)  # Examples per optimiser step.
-    accumulation: int = option(1, at_least=1)  # Number of micro-batches per optimiser step (gradient accumulation).
+    batch_size: int = count(32)  # Examples per optimiser step.
+    accumulation: int = count(1)  # Number of micro-batches per optimiser step (gradient accumulation).
     optimizer: Optimizer = option(Optimizer.adamw, earlier=...)  # Optimiser algorithm.
     learning_rate: float = option(
         3e-4, above=0, limit=1000
     )  # Peak learning rate, reached after warm-up. Typical: 1e-4 to 1e-3.
     schedule: Schedule = option(Schedule.linear, earlier=...)  # Learning-rate schedule after warm-up.
     warmup_fraction: float = option(0.1, at_least=0, at_most=1)  # Share of the steps used for linear warm-up.
-    decay_fraction: float | None = option(
-        None, DECAYING, earlier=..., above=0, at_most=1
+    decay_fraction: float | None = share(
+        None, DECAYING, earlier=...
     )  # Final share of the budget with a decaying rate. Null: all after warm-up; wsd: 0.2. Example: 0.5.
     weight_decay: float = option(0.01, at_least=0, limit=1000)  # Weight decay of matrices; biases and norms have none.
     adam_betas: list[float] = option(
@@ -457,8 +437,8 @@ class OptimiserConfig:
     )  # Momentum of sgd, rmsprop and muon. Null: the default of torch (0, 0 and 0.95). Example: 0.9.
     max_grad_norm: float = option(1.0, above=0)  # Maximum gradient norm; larger gradients are clipped.
     activation_checkpointing: bool = False  # Recompute activations in the backward pass to save memory (arXiv:1604.06174).
-    ema_decay: float | None = option(
-        None, earlier=..., above=0, below=1
+    ema_decay: float | None = proper_share(
+        None, earlier=...
     )  # Decay of a moving average of the weights, used for evaluation. Null: no average. Example: 0.999.
 
 
@@ -469,26 +449,24 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     tokens: float | None = option(
         None, at_least=1, limit=1e15
     )  # Budget in tokens; set only one of tokens, steps, flops and seconds. Example: 20e6.
-    steps: int | None = option(None, at_least=1)  # Budget in optimiser steps. Example: 10000.
+    steps: int | None = count(None)  # Budget in optimiser steps. Example: 10000.
     flops: float | None = option(
         None, at_least=1, limit=1e30
     )  # Budget in FLOPs of all forward and backward passes. Example: 1e15.
     seconds: float | None = option(None, above=0)  # Budget in seconds of training. Example: 600.
-    seed: int | None = option(
-        None, role=Role.seed, at_least=0, limit=LARGEST_SEED
+    seed: int | None = any_seed(
+        None, role=Role.seed
     )  # Seed of pretraining. Null: the seed of the run; a value shares one pretraining among seeds. Example: 0.
     length: int | None = option(None, at_least=8)  # Tokens per sequence. Null: 128, or the maximum of the model. Example: 512.
-    batch_size: int = option(32, at_least=1)  # Sequences per optimiser step, after the batch-size ramp.
+    batch_size: int = count(32)  # Sequences per optimiser step, after the batch-size ramp.
     warmup_steps: int = option(
         0, IN_STEPS, at_least=0, limit=1e12
     )  # Minimum warm-up in steps, at most half of the budget; not with pretrain.seconds.
-    decay_fraction: float | None = option(
-        None, DECAYING, earlier=1.0, above=0, at_most=1
+    decay_fraction: float | None = share(
+        None, DECAYING, earlier=1.0
     )  # Final share of the budget with a decaying rate. Null: the last phase; wsd: 0.2. Example: 0.5.
-    ramp_from: int | None = option(
-        None, at_least=1
-    )  # Sequences in the first step of a batch-size ramp; null uses no ramp. Example: 8.
-    ramp_fraction: float = option(0.1, RAMPED, above=0, at_most=1)  # Share of the budget in which the batch size grows.
+    ramp_from: int | None = count(None)  # Sequences in the first step of a batch-size ramp; null uses no ramp. Example: 8.
+    ramp_fraction: float = share(0.1, RAMPED)  # Share of the budget in which the batch size grows.
     weight_decay: float = option(0.01, at_least=0, limit=1000)  # Weight decay of matrices; biases and norms have none.
     initializer_range: float | None = option(
         None, above=0, limit=100
@@ -496,16 +474,16 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     dropout: float | None = option(
         None, at_least=0, below=1
     )  # Dropout of layers and attention while pretraining. Null: the model's own. Example: 0.1.
-    mup_base_width: int | None = option(
-        None, earlier=..., at_least=1
+    mup_base_width: int | None = count(
+        None, earlier=...
     )  # Hidden size at which rate and initialisation were tuned (µP, arXiv:2203.03466). Null: no scaling. Example: 128.
     neighbour_heads: bool = option(
         False, LEARNED_POSITIONS
     )  # Initialise heads of the first layer to attend to neighbours (learned positions only).
-    evaluations: int = option(5, at_least=1)  # Number of evaluations on held-out text, the last one at the end.
-    eval_sequences: int = option(256, at_least=1)  # Held-out sequences per evaluation.
-    probe_steps: int = option(
-        200, PROBED, at_least=1
+    evaluations: int = count(5)  # Number of evaluations on held-out text, the last one at the end.
+    eval_sequences: int = count(256)  # Held-out sequences per evaluation.
+    probe_steps: int = count(
+        200, PROBED
     )  # Training steps of a masked-LM head on the frozen encoder, for objectives without one.
     checkpoint_every_s: float = option(60.0, role=Role.neutral, at_least=0)  # Seconds between two checkpoints for resuming.
     keep: list[float] = option(
@@ -528,22 +506,20 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
         DEFAULT_RATE, above=0, limit=1000
     )  # Peak learning rate, reached after warm-up. Typical: 1e-5 to 5e-4. Null: model.finetune_rate or scratch_rate.
     epochs: float = option(2.0, IN_EPOCHS, above=0)  # Passes over the training rows; fractions are possible.
-    max_steps: int | None = option(
-        None, at_least=1
-    )  # Maximum optimiser steps, which may end training before the last epoch. Example: 1000.
+    max_steps: int | None = count(None)  # Maximum optimiser steps, which may end training before the last epoch. Example: 1000.
     seconds: float | None = option(
         None, earlier=..., above=0
     )  # Budget in seconds of training, in place of epochs. Example: 60.
-    eval_batch_size: int = option(64, at_least=1)  # Examples per evaluation batch.
-    layer_decay: float = option(
-        1.0, BY_LAYER, earlier=..., above=0, at_most=1
+    eval_batch_size: int = count(64)  # Examples per evaluation batch.
+    layer_decay: float = share(
+        1.0, BY_LAYER, earlier=...
     )  # Layer-wise learning-rate decay, from the top layer down to the embeddings (arXiv:2003.10555).
     keep_best: KeepBest = KeepBest.none  # Split that selects the best epoch; none evaluates the last one.
-    evaluations_per_epoch: int = option(
-        1, KEEPING_BEST, earlier=..., at_least=1
+    evaluations_per_epoch: int = count(
+        1, KEEPING_BEST, earlier=...
     )  # Evaluations per epoch for finetune.keep_best, evenly spaced.
-    early_stopping: int | None = option(
-        None, KEEPING_BEST, earlier=..., at_least=1
+    early_stopping: int | None = count(
+        None, KEEPING_BEST, earlier=...
     )  # Patience: evaluations without improvement that end training (keep_best=tune). Example: 3.
     class_weights: Any = option(
         None, earlier=...
@@ -584,32 +560,30 @@ class MeasureConfig:
     """What is measured besides training, and how often; read in `harness/measure/`."""
 
     enabled: bool = True  # Measure size, speed and memory; false only trains.
-    length: int | None = option(
-        None, at_least=1
+    length: int | None = count(
+        None
     )  # Tokens of the measured text, for latency and FLOPs. Null: 128, or the model's maximum. Example: 256.
-    rounds: int = option(9, TIMED, at_least=1)  # Maximum launches of a variant, each in a new process.
-    min_rounds: int = option(4, TIMED, at_least=1)  # Minimum launches before a session may end with every comparison decided.
+    rounds: int = count(9, TIMED)  # Maximum launches of a variant, each in a new process.
+    min_rounds: int = count(4, TIMED)  # Minimum launches before a session may end with every comparison decided.
     budget_minutes: float | None = option(
         None, TIMED, above=0
     )  # Time after which a session starts no new round; null sets no limit. Example: 10.
-    repeats: int = option(20, TIMED, at_least=1)  # Timed calls per launch, after warm-up.
-    throughput_texts: int | None = option(
-        8, TIMED, at_least=1
+    repeats: int = count(20, TIMED)  # Timed calls per launch, after warm-up.
+    throughput_texts: int | None = count(
+        8, TIMED
     )  # Random texts per throughput batch; null times the validation batches of each task.
-    batch_size: int = option(32, TIMED, at_least=1)  # Texts per validation batch, for memory and throughput.
-    throughput_batches: int = option(4, TIMED, at_least=1)  # Validation batches per throughput measurement.
+    batch_size: int = count(32, TIMED)  # Texts per validation batch, for memory and throughput.
+    throughput_batches: int = count(4, TIMED)  # Validation batches per throughput measurement.
     train_steps: int = option(3, TIMED, at_least=0)  # Timed training steps per launch; 0 skips them.
-    train_batch_size: int = option(
-        2, (TIMED, TRAINING_STEPS), at_least=1
-    )  # Texts per timed training step, each of measure.length tokens.
+    train_batch_size: int = count(2, (TIMED, TRAINING_STEPS))  # Texts per timed training step, each of measure.length tokens.
     threads: int = option(
         1, TIMED, at_least=1, limit=MOST_THREADS
     )  # CPU threads for latency, throughput and timed training steps.
-    lengths: list[int] = option(
-        [], TIMED, different=True, at_least=1
+    lengths: list[int] = count(
+        [], TIMED, different=True
     )  # Further text lengths to time, in tokens; those above the model's maximum are skipped. Example: [64,256].
-    batch_sizes: list[int] = option(
-        [], TIMED, different=True, at_least=1
+    batch_sizes: list[int] = count(
+        [], TIMED, different=True
     )  # Further batch sizes to time, at measure.length. Example: [1,8,32].
     seconds_per_length: float = option(
         1.0, (TIMED, AT_LENGTHS), at_least=0
@@ -625,8 +599,8 @@ class MeasureConfig:
     load: list[Scenario] = option(
         [], TIMED, earlier=...
     )  # Load scenarios to time: single_stream, server or offline. Example: [offline,server].
-    load_share: float = option(
-        0.5, AS_SERVER, earlier=..., above=0, below=1
+    load_share: float = proper_share(
+        0.5, AS_SERVER, earlier=...
     )  # Arrival rate of the server scenario, as a share of the offline throughput.
     load_texts: int = option(200, UNDER_LOAD, earlier=..., at_least=10)  # Validation texts per scenario and launch.
 
@@ -663,7 +637,7 @@ class TrackingConfig:
     mlflow: bool = False  # Log runs to MLflow, at tracking.uri.
     tensorboard: bool = False  # Log runs to `output`/tensorboard; needs the extra [tensorboard].
     wandb: bool = False  # Log runs to Weights & Biases, in `output`/wandb; needs the extra [wandb].
-    plugins: list[str] = field(default_factory=list)  # Names of trackers from other packages. Example: [my_tracker].
+    plugins: list[str] = option(list)  # Names of trackers from other packages. Example: [my_tracker].
     uri: str | None = None  # Address of the MLflow store. Null: SQLite in `output`. Example: http://127.0.0.1:5000.
     system_metrics: bool = False  # Log CPU, memory, disk, network and GPU use to MLflow, every 10 s.
 
@@ -695,7 +669,7 @@ class RunConfig:
     enhancements: dict[str, bool] = option(dict, role=Role.arm)
     protocol_name: str = option("", earlier=..., role=Role.arm)
     protocol: ProtocolConfig = option(ProtocolConfig, role=Role.name)  # how a paper makes its numbers: +protocol=NAME
-    seed: int = option(0, role=Role.seed, at_least=0, limit=LARGEST_SEED)  # Seed of initialisation, dropout and example order.
+    seed: int = any_seed(0, role=Role.seed)  # Seed of initialisation, dropout and example order.
     output: str = option("multirun", role=Role.name)  # Folder of all results.
     rerun: bool = option(False, role=Role.name)  # Repeat runs that have finished.
     report: bool = option(True, role=Role.name)  # Write the report after a sweep.
@@ -738,13 +712,6 @@ def to_dict(config: Any) -> Any:
     if isinstance(config, list):
         return [to_dict(value) for value in config]
     return config.name if isinstance(config, Enum) else config
-
-
-def typed(value: Any) -> str:
-    """A plain value as it is typed on the command line."""
-    if isinstance(value, list):
-        return f"[{','.join(map(typed, value))}]"
-    return {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
 
 
 def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:

@@ -143,11 +143,8 @@ class Subject:
 
     def timed_batches(self, key: str | None) -> list[Batch]:
         """Throughput batches: measure.throughput_texts of random ids, else those of the prepared data with this key."""
-        if key is None or self.config.measure.throughput_texts:
-            return [
-                self.text(
-                    present(self.config.measure.length), self.config.measure.throughput_texts or self.config.measure.batch_size
-                )
-            ]
+        measure = self.config.measure
+        if key is None or measure.throughput_texts:
+            return [self.text(present(measure.length), measure.throughput_texts or measure.batch_size)]
         facts = prepared.facts(self.config.output, key)
-        return sample_batches(prepared.read_validation(self.config, key), facts.pad_token_id, self.config.measure, self.machine)
+        return sample_batches(prepared.read_validation(self.config, key), facts.pad_token_id, measure, self.machine)

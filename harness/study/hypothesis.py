@@ -36,18 +36,14 @@ def refuse_late(configs: Iterable[RunConfig]) -> None:
             raise InputError(f"hypothesis={text!r}: study {config.study!r} has another one, {expected!r}; {advice}")
         if len(text) > LONGEST:
             raise InputError(f"hypothesis has {len(text):,} letters: expected at most {LONGEST:,}")
-        if text and recorded is None and (begun := _begun(config)):
-            raise InputError(
-                f"hypothesis={text!r}: study {config.study!r} has {counted(begun, 'run')} that began before it, and a "
-                f"hypothesis comes first; {advice}"
-            )
-
-
-def _begun(config: RunConfig) -> int:
-    """Runs that began under the name of the study, the pretrainings that studies share among them."""
-    folders = [paths.study_folder(config.output, name) for name in (config.study, paths.PRETRAINED)]
-    runs = [records.read(path, Record) for folder in folders for path in folder.glob(f"*/{run_log.RECORD}")]
-    return sum(run.get("tags", {}).get(tags.STUDY) == config.study for run in runs)
+        if text and recorded is None:
+            folders = [folder, paths.study_folder(config.output, paths.PRETRAINED)]  # of pretrainings that studies share
+            runs = [records.read(path, Record) for one in folders for path in one.glob(f"*/{run_log.RECORD}")]
+            if begun := sum(run.get("tags", {}).get(tags.STUDY) == config.study for run in runs):
+                raise InputError(
+                    f"hypothesis={text!r}: study {config.study!r} has {counted(begun, 'run')} that began before it, and a "
+                    f"hypothesis comes first; {advice}"
+                )
 
 
 def write(config: RunConfig) -> None:

@@ -17,7 +17,7 @@ from harness.config.choices import Backend, Precision
 from harness.config.conditions import is_pretrained
 from harness.config.resolve import seed_of_pretraining
 from harness.config.schema import RunConfig, flatten, to_dict
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.hardware import facts as machine
 from harness.models.keys import NEEDS, built
 from harness.tasks.synthetic import theory
@@ -60,18 +60,12 @@ class Inputs:
     @property
     def rows(self) -> str:
         """Key of the prepared data; ValueError for a pretraining."""
-        return _there(self.data, "a task")
+        return present(self.data)
 
     @property
     def text(self) -> str:
         """Key of the prepared text; ValueError for a run that reads none."""
-        return _there(self.corpus, "running text")
-
-
-def _there(key: str | None, what: str) -> str:
-    if key is None:
-        raise ValueError(f"the run has no {what}")
-    return key
+        return present(self.corpus)
 
 
 def content_of(

@@ -86,7 +86,12 @@ def judged(
     if pretrains and config.pretrain.phases:  # only the losses of one phase compare with each other
         losses = losses[round(len(losses) * (1 - config.pretrain.shares[-1])) + 1 :]
     still = _still_falls(losses, None if pretrains else values.get("eval/loss"))
-    budget, rate = _key(config, phase, _budget(config, phase, len(losses))), _key(config, phase, "learning_rate")
+    options = getattr(config, phase)
+    if pretrains:
+        ended_by = next(key for key in BUDGETS if getattr(options, key) is not None)
+    else:
+        ended_by = "seconds" if options.seconds is not None else "max_steps" if options.max_steps == len(losses) else "epochs"
+    budget, rate = _key(config, phase, ended_by), _key(config, phase, "learning_rate")
     if still:
         cure = f"raise {budget}, because {still}"
     else:
@@ -140,14 +145,6 @@ def _still_falls(losses: Sequence[float], validation: float | None) -> str | Non
 def _key(config: RunConfig, phase: str, name: str) -> str:
     """A key of the training with its value."""
     return f"{phase}.{name} ({getattr(getattr(config, phase), name):g})"
-
-
-def _budget(config: RunConfig, phase: str, steps: int) -> str:
-    """The key that ended the training after so many steps."""
-    options = getattr(config, phase)
-    if phase == "pretrain":
-        return next(key for key in BUDGETS if getattr(options, key) is not None)
-    return "seconds" if options.seconds is not None else "max_steps" if options.max_steps == steps else "epochs"
 
 
 def _of_task(config: RunConfig, values: Mapping[str, float], parameters: Mapping[str, str], cure: str) -> list[Note]:

@@ -101,15 +101,23 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
         if needed is None and (begun := config.protocol.starts_from):
             raise InputError(f"{config.label} on {config.task.name} starts from {begun}, which is not among these runs: add it")
         for run in _runs(config, cache, planned, needed):
-            run = run if needed is None or run.inputs.is_pretraining else _staged(run, needed)
-            weights = run.config.model.init_from or run.config.model.encoder
-            read = run.inputs.weights_read and f"{weights}: {run.inputs.weights_read}"
-            shape = _resizing(run.config).note(run.config) if run.config.matched else None
-            staged = None
+            model, task = run.config.model, run.config.task
+            said = [_smaller_vocabulary(config, run.config)]
+            if run.config.matched:
+                said.append(_resizing(run.config).note(run.config))
+            if run.inputs.weights_read:
+                said.append(f"{model.init_from or model.encoder}: {run.inputs.weights_read}")
+            if not run.inputs.is_pretraining and task.kind is not config.task.kind:
+                features = f"of kind {task.kind.value} by the features of {task.dataset}"
+                said.append(f"task {task.name!r} is {features}; task.kind= says another")
             if needed is not None:
                 begun = f"{needed.config.task.name} ({needed.config.label})"
-                staged = f"{config.task.name} starts from the fine-tuned weights of {begun}"
-            said = (_smaller_vocabulary(config, run.config), shape, read, _kind_taken(config, run), staged)
+                said.append(f"{config.task.name} starts from the fine-tuned weights of {begun}")
+                if not run.inputs.is_pretraining:  # of a fine-tuning that was planned before it (arXiv:1811.01088)
+                    content = run.inputs.content | {"recipe": arms.short_hash(needed.identity.facts)}
+                    of, weights = needed.identity.fingerprint, str(needed.folder)
+                    inputs = replace(run.inputs, pretraining=of, pretrained=weights, content=content)
+                    run = replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder, needs=needed)
             run.notes = [*filter(None, said), *run.notes]
             same = planned.setdefault(run.folder, run)
             first.setdefault(_stage(config, config.task.name), {}).setdefault(config.seed, same)
@@ -225,14 +233,6 @@ def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:
         f"{composed.model_name} at scale {composed.scale_name} states a vocabulary of {stated:,} pieces; "
         f"the text yields {pieces:,}, and the model gets that size"
     )
-
-
-def _kind_taken(composed: RunConfig, run: PlannedRun) -> str | None:
-    """A note where the kind of its task is that of the features of a data set."""
-    task = run.config.task
-    if run.inputs.is_pretraining or task.kind is composed.task.kind:
-        return None
-    return f"task {task.name!r} is of kind {task.kind.value} by the features of {task.dataset}; task.kind= says another"
 
 
 class Cache:
@@ -380,13 +380,6 @@ def _from_checkpoint(
         content=run.inputs.content | {"recipe": source["recipe"], "text": source["text"]},
     )
     return replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder)
-
-
-def _staged(run: PlannedRun, first: PlannedRun) -> PlannedRun:
-    """The run from the weights of another fine-tuning, which was planned before it (arXiv:1811.01088)."""
-    content = run.inputs.content | {"recipe": arms.short_hash(first.identity.facts)}
-    inputs = replace(run.inputs, pretraining=first.identity.fingerprint, pretrained=str(first.folder), content=content)
-    return replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder, needs=first)
 
 
 def _overlap(config: RunConfig, inputs: Inputs) -> float:

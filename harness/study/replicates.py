@@ -14,11 +14,11 @@ runs as the report does, with an equal part of the level: however a study ends, 
 corrects, too. All is read from the folders of the runs, so that the same command after a kill decides the same again.
 """
 
-import functools
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from statistics import fmean, stdev
 
 from filelock import FileLock
@@ -32,8 +32,7 @@ from harness.study import forecast, run_folder, tracked_study
 from harness.study.plan import PlannedRun, not_needed
 from harness.terminal import counted, duration
 from harness.tracking import run_log
-from harness.tracking.run_log import Record
-from harness.tracking.trackers import Backend, Trackers
+from harness.tracking.trackers import Trackers
 
 # Within a budget of time
 
@@ -81,7 +80,7 @@ class Queue:
         yield run
         took = self._clock() - began
         if was_done:
-            self._used_s += self._expected(run) or 0.0
+            self._used_s += self._expected(run)
         else:
             self._used_s += took
             self._paces.setdefault(forecast.kind_of(run), []).append(took)
@@ -97,15 +96,12 @@ class Queue:
         return max(fitting, key=lambda task: (width(given[task]), -len(given[task])), default=None)
 
     def _fits(self, block: Block) -> bool:
-        if _is_finished(block):
-            return True
-        expected = sum(self._expected(run) or 0.0 for run in _with_needs(block) if not forecast.is_done(run))
-        return self._used_s < self._budget_s and self._used_s + expected <= self._budget_s
+        seconds = sum(self._expected(run) for run in _with_needs(block) if not forecast.is_done(run))
+        return _is_finished(block) or (self._used_s < self._budget_s and self._used_s + seconds <= self._budget_s)
 
-    def _expected(self, run: PlannedRun) -> float | None:
-        """Mean seconds of its replicates so far; None without any."""
-        seconds = self._paces.get(forecast.kind_of(run))
-        return fmean(seconds) if seconds else None
+    def _expected(self, run: PlannedRun) -> float:
+        """Mean seconds of its replicates so far; 0 without any."""
+        return fmean(self._paces.get(forecast.kind_of(run), [0.0]))
 
     def summary(self) -> str | None:
         """One line on what did not run; None where everything did."""
@@ -205,12 +201,8 @@ def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:
                 record["tags"][tags.SEED_LOOKS] = str(looks)
                 run_folder.write(run.folder, record)
                 its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
-                trackers.send(its_study, functools.partial(_add, record, run))
+                trackers.send(its_study, methodcaller("add", record, run.folder, []))
     return Look(**tracked_study.judged(planned, headline=planned[0].config.sweep.headline))
-
-
-def _add(record: Record, run: PlannedRun, backend: Backend) -> None:
-    backend.add(record, run.folder, [])
 
 
 def beyond_budget(planned: list[PlannedRun], following: list[PlannedRun]) -> str | None:

@@ -144,24 +144,20 @@ def _steps(other: Path, config: RunConfig, record: Record) -> list[Path]:
 def set_aside(planned: Sequence["PlannedRun"]) -> None:
     """Renames records, results and logs that cannot be read, and prints it, so that these runs run again.
 
-    The one place that does: what a run writes is whole, so that only damage from outside is noticed here.
+    The one place that does: what a run writes is whole, so that only damage from outside is noticed here. InputError for a
+    folder that is a link: a run would empty what it names, which may be anywhere.
     """
-    for run in planned:
-        _check(run.folder)
-
-
-def _check(folder: Path) -> None:
-    """InputError for a folder that is a link: a run would empty what it names, which may be anywhere."""
-    if folder.is_symlink() or folder.parent.is_symlink():
-        raise InputError(
-            f"{folder} is reached by a link, which is not followed: move the folder to its place, or set study or output"
-        )
-    if not (folder / run_log.RECORD).exists() and not (folder / run_log.RESULT).exists():
-        return
-    with contextlib.suppress(Timeout), FileLock(folder / paths.LOCK, timeout=0):  # one that is being run stays
-        if faults := run_log.faults(folder):
-            listed = ", ".join(f"{name} {why}" for name, why in faults.items())
-            console.problem(f"{folder}: {listed}: kept as *{records.ASIDE}, and the run is made again")
-            for path in (folder / name for name in {*faults, run_log.RECORD, run_log.RESULT}):
-                if path.exists() or path.is_symlink():
-                    records.set_aside(path)
+    for folder in (run.folder for run in planned):
+        if folder.is_symlink() or folder.parent.is_symlink():
+            raise InputError(
+                f"{folder} is reached by a link, which is not followed: move the folder to its place, or set study or output"
+            )
+        if not (folder / run_log.RECORD).exists() and not (folder / run_log.RESULT).exists():
+            continue
+        with contextlib.suppress(Timeout), FileLock(folder / paths.LOCK, timeout=0):  # one that is being run stays
+            if faults := run_log.faults(folder):
+                listed = ", ".join(f"{name} {why}" for name, why in faults.items())
+                console.problem(f"{folder}: {listed}: kept as *{records.ASIDE}, and the run is made again")
+                for path in (folder / name for name in {*faults, run_log.RECORD, run_log.RESULT}):
+                    if path.exists() or path.is_symlink():
+                        records.set_aside(path)

@@ -70,9 +70,9 @@ JUDGE = "harness.reports.after_look"
 def judged(planned: Sequence[PlannedRun], **asked: str | None) -> Any:
     """What the reports say of these finished runs, by their folders; RuntimeError where they cannot."""
     config = planned[0].config
-    baselines = {"baselines": ["base", first_arm(planned)]}
-    request = {"folders": [str(run.folder) for run in planned], "study": config.study, "output": config.output}
-    return asked_of_reports(JUDGE, request | baselines | asked)
+    folders, baselines = [str(run.folder) for run in planned], ["base", first_arm(planned)]
+    request = {"folders": folders, "study": config.study, "output": config.output, "baselines": baselines}
+    return asked_of_reports(JUDGE, request | asked)
 
 
 def show_table(planned: Sequence[PlannedRun], heading: str = "") -> None:

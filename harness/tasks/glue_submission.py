@@ -62,7 +62,11 @@ def write(
     rows = sorted(zip(map(int, items), predictions, strict=True), key=lambda row: row[0])
     path = folder / FOLDER / f"{name}.tsv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ["index\tprediction", *(f"{item}\t{_formatted(task, name, value)}" for item, value in rows)]
+    if task.kind is TaskKind.regression:
+        texts = [f"{min(max(float(value), 0.0), HIGHEST_SCORE):.3f}" for _, value in rows]
+    else:
+        texts = [task.labels[int(value)] if name in NAMED else str(int(value)) for _, value in rows]
+    lines = ["index\tprediction", *(f"{item}\t{text}" for (item, _), text in zip(rows, texts, strict=True))]
     with replaced(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n")
     return path
@@ -74,9 +78,3 @@ def refuse_other_rows(task: TaskConfig, name: str, items: Sequence[int] | Sequen
         expected = f"expected the rows 0 to {ROWS[name] - 1}, each once"
         found = f"the test split has {len(items)}, first {next(iter(items), '-')}"
         raise InputError(f"task {task.name!r}, {name}.tsv: {expected}; {found}; change task.test_split or the data")
-
-
-def _formatted(task: TaskConfig, name: str, value: float) -> str:
-    if task.kind is TaskKind.regression:
-        return f"{min(max(float(value), 0.0), HIGHEST_SCORE):.3f}"
-    return task.labels[int(value)] if name in NAMED else str(int(value))

@@ -110,32 +110,27 @@ def _recall(labels: list[Any], ranked: list[list[int]]) -> float:
     return float(np.mean([len({*one} & {*best}) / max(1, len(one)) for one, best in zip(labels, ranked, strict=True)]))
 
 
-def _library(kind: TaskKind, name: str, **options: object) -> dict[TaskKind, Compute]:
-    return {kind: partial(_by_library, kind, name, **options)}
+def _library(name: str, *kinds: TaskKind, **options: object) -> dict[TaskKind, Compute]:
+    return {kind: partial(_by_library, kind, name, **options) for kind in kinds}
 
 
 SCORES: dict[str, dict[TaskKind, Compute]] = {
     "accuracy": {
-        **_library(TaskKind.classification, "accuracy_score"),
-        **_library(TaskKind.multiple_choice, "accuracy_score"),
-        **_library(TaskKind.multilabel, "accuracy_score"),  # of whole sets of labels
-        **_library(TaskKind.tokens, "accuracy_score"),
+        **_library("accuracy_score", TaskKind.classification, TaskKind.multiple_choice, TaskKind.tokens),
+        **_library("accuracy_score", TaskKind.multilabel),  # of whole sets of labels
         TaskKind.minimal_pairs: partial(_of_paradigms, 0),
     },
     "accuracy_by_piece": {TaskKind.minimal_pairs: partial(_of_paradigms, 1)},
     "f1": {  # of class 1; 0 when it is never predicted, as in GLUE
-        **_library(TaskKind.classification, "f1_score", zero_division=0.0),
+        **_library("f1_score", TaskKind.classification, zero_division=0.0),
         TaskKind.spans: partial(_squad, "f1"),
     },
     # Mean over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted.
-    "f1_macro": {
-        **_library(TaskKind.classification, "f1_score", average="macro", zero_division=0.0),
-        **_library(TaskKind.multilabel, "f1_score", average="macro", zero_division=0.0),
-    },
+    "f1_macro": _library("f1_score", TaskKind.classification, TaskKind.multilabel, average="macro", zero_division=0.0),
     # Over all labels together; 0 where nothing is predicted.
-    "f1_micro": _library(TaskKind.multilabel, "f1_score", average="micro", zero_division=0.0),
+    "f1_micro": _library("f1_score", TaskKind.multilabel, average="micro", zero_division=0.0),
     # 0 when only one class is predicted or present, as in GLUE.
-    "matthews": _library(TaskKind.classification, "matthews_corrcoef"),
+    "matthews": _library("matthews_corrcoef", TaskKind.classification),
     "pearson": dict.fromkeys((TaskKind.regression, TaskKind.similarity), partial(_correlation, "pearsonr")),
     "spearman": dict.fromkeys((TaskKind.regression, TaskKind.similarity), partial(_correlation, "spearmanr")),
     "ndcg_at_10": {TaskKind.retrieval: _ndcg},

@@ -145,7 +145,11 @@ class Clipped(torch.optim.Optimizer):
             rows.take_gradient(group["lr"], group["weight_decay"])
         parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         sparse = {p: p.grad.coalesce() for p in parameters if p.grad.is_sparse}
-        norm = self._clip([sparse[p].values() if p in sparse else p.grad for p in parameters])
+        gradients = [sparse[p].values() if p in sparse else p.grad for p in parameters]
+        norm = nn.utils.get_total_norm(gradients)
+        coefficient = self._max_norm / (norm + 1e-6)
+        if coefficient.is_cuda or coefficient < 1:  # as torch's own, but a CPU multiplies only where the norm is too large
+            torch._foreach_mul_(gradients, coefficient.clamp(max=1))
         for p, gradient in sparse.items():
             if p not in self._zeros:
                 self._zeros[p] = torch.zeros_like(p)
@@ -179,14 +183,6 @@ class Clipped(torch.optim.Optimizer):
     def state_bytes(self) -> int:
         """What the optimiser keeps from step to step: moments, counts of steps, averages; nothing before the first one."""
         return held(value for values in self.state.values() for value in values.values())
-
-    def _clip(self, gradients: list[Tensor]) -> Tensor:
-        """As torch's own clipping, but a CPU multiplies only where the norm is too large; the norm before."""
-        norm = nn.utils.get_total_norm(gradients)
-        coefficient = self._max_norm / (norm + 1e-6)
-        if coefficient.is_cuda or coefficient < 1:
-            torch._foreach_mul_(gradients, coefficient.clamp(max=1))
-        return norm
 
 
 KINDS: dict[Optimizer, type[torch.optim.Optimizer]] = {

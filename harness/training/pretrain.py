@@ -12,6 +12,7 @@ from torch import Tensor
 from harness import paths
 from harness.checkpoints import huggingface, native
 from harness.checkpoints import teacher as teachers
+from harness.config.resolve import seed_of_pretraining
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus import prepare
 from harness.corpus.sequences import Corpus
@@ -32,7 +33,7 @@ from harness.training.distributed import ALONE, Ranks
 from harness.training.held_out import HeldOut
 from harness.training.loop import LOG_EVERY, Callback, Limit, Position, Training, compile_ahead, train, write_medians
 from harness.training.optimiser import make_optimiser
-from harness.training.pretrain_steps import seed_of, steps_of
+from harness.training.pretrain_steps import steps_of
 from harness.training.sharding import weights_of
 from harness.training.weights import write_origins
 
@@ -88,7 +89,7 @@ def pretrain(
         planned_steps=steps.planned(position),
         phase="pretrain",
         config=options,
-        seed=seed_of(config),
+        seed=seed_of_pretraining(config),
         ranks=ranks,
         callbacks=(
             Callback(lambda at: at.step % LOG_EVERY == 0 or evaluation.is_due(at), write_costs),
@@ -109,8 +110,7 @@ def pretrain(
         results = (evaluation.scores or measure()) | costs(position, sum(peaks) if peaks else None)
         if ranks.count > 1:
             results["pretrain/device_peak_memory_bytes"] = max(peaks) if peaks else None
-        for key, value in results.items():
-            run_log.value(key, value)
+        run_log.values(results)
         write_medians(run_log, training.phase)
         save_weights(run_log.folder / paths.WEIGHTS, objective.phases[-1], shape, tokenizer, pooler)
     return objective
@@ -121,7 +121,7 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
 
     What became of these is written to the log.
     """
-    options, seed = config.pretrain, seed_of(config)
+    options, seed = config.pretrain, seed_of_pretraining(config)
     distilled = options.objective is ObjectiveName.distillation
     teacher = teachers.load(Path(present(options.teacher)), options, config.tokenizer) if distilled else None
     objective = build_objective(options, pretrained_shape(options, config.model), vocabulary, seed, teacher)

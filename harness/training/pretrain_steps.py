@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from harness.config.resolve import seed_of_pretraining
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus.sequences import Corpus, Sequences
 from harness.data.seeds import derive
@@ -16,14 +17,9 @@ from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.loop import Limit, Position, Step
 
 
-def seed_of(config: RunConfig) -> int:
-    """The seed of a pretraining: pretrain.seed, or that of the run."""
-    return config.seed if config.pretrain.seed is None else config.pretrain.seed
-
-
 def steps_of(config: RunConfig, corpus: Corpus, objective: Objective | Phases, ranks: Ranks = ALONE) -> "Steps":
     """The steps of the pretraining on the training part of the text."""
-    options, seed = config.pretrain, seed_of(config)
+    options, seed = config.pretrain, seed_of_pretraining(config)
     sequences = [Sequences(corpus, "train", present(options.length), phase.segment_pairs, seed) for phase in objective.phases]
     return Steps(options, objective, sequences, seed, ranks)
 

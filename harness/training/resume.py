@@ -90,7 +90,11 @@ def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.O
         with torch.no_grad():
             for name, tensor in _tensors(model).items():
                 tensor.copy_(weights[name])
-        _restore_optimiser(optimiser, moments)
+        states: dict[int, dict[str, Tensor]] = {}
+        for key, tensor in moments.items():
+            number, _, name = key.partition(".")
+            states.setdefault(int(number), {})[name] = tensor
+        optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
         print(f"resumed from checkpoint {path.name}", flush=True)
         return position
     return Position()
@@ -140,14 +144,6 @@ def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     """`<number of the parameter>.<moment>` -> tensor."""
     states = optimiser.state_dict()["state"]
     return {f"{number}.{name}": tensor for number, state in states.items() for name, tensor in state.items()}
-
-
-def _restore_optimiser(optimiser: torch.optim.Optimizer, moments: dict[str, Tensor]) -> None:
-    states: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in moments.items():
-        number, _, name = key.partition(".")
-        states.setdefault(int(number), {})[name] = tensor
-    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
 def _checksum(path: Path) -> str:

@@ -22,7 +22,7 @@ from harness.models.derive import RANDOM
 from harness.models.heads import Classifier, TextVectors, build_classifier
 from harness.models.objectives.base import Objective, Vocabulary
 from harness.models.objectives.scoring import log_likelihoods
-from harness.tasks.base import Predictions, Split
+from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
 from harness.tasks.scores import compute
 from harness.tracking.run_log import RunLog
@@ -54,30 +54,22 @@ def evaluate(
         if weights is not None:
             origins = pretrained.load_weights(weights, model, config.model.keep_layers)
     write_origins(config, model, origins, run_log)
-    for key, value in size.of_objective(model).items():
-        run_log.value(key, value)
+    run_log.values(size.of_objective(model))
     run_log.stage("evaluate")
     model = machine.prepare(model.to(machine.device))
     if isinstance(model, Objective):
-        answers = _of_pairs(config, data, corpus, model, machine, run_log)
+        started = time.perf_counter()
+        nats = score(model, data.validation, model.vocabulary.mask, machine)
+        run_log.value("eval/pairs_per_s", len(nats) / (time.perf_counter() - started))
+        answers = tasks.kind_of(config.task).predictions(config.task, data.validation, nats, data.majority)
+        frequencies = _frequencies(config, corpus)
+        if frequencies is not None:
+            answers.columns["unigram"] = right = _by_frequency(data.validation, frequencies)
+            run_log.value("eval/unigram_score", compute(config.task.kind, "accuracy", answers.labels, right[:, None]))
     else:
         answers = evaluate_split(config, model, data.validation, data, machine)
     write_scores(config.task, answers, run_log)
     write_predictions(answers, run_log.folder / "predictions.parquet")
-
-
-def _of_pairs(
-    config: RunConfig, data: Prepared, corpus: str | None, objective: Objective, machine: Machine, run_log: RunLog
-) -> Predictions:
-    started = time.perf_counter()
-    nats = score(objective, data.validation, objective.vocabulary.mask, machine)
-    run_log.value("eval/pairs_per_s", len(nats) / (time.perf_counter() - started))
-    answers = tasks.kind_of(config.task).predictions(config.task, data.validation, nats, data.majority)
-    frequencies = _frequencies(config, corpus)
-    if frequencies is not None:
-        answers.columns["unigram"] = right = _by_frequency(data.validation, frequencies)
-        run_log.value("eval/unigram_score", compute(config.task.kind, "accuracy", answers.labels, right[:, None]))
-    return answers
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:

@@ -92,7 +92,11 @@ class RelativeAttention(MultiHead):
             N, M = query.shape[1], read.shape[1]
             seen = torch.ones(1, N, M, dtype=torch.bool, device=query.device).tril(M - N)
             mask = seen if mask is None else mask & seen
-        return _attend_or_zero(heads, mask, bias)
+        if mask is None:
+            return attend(heads, None, bias)
+        mask = mask[:, None]  # (B or 1, 1, 1 or N, M)
+        empty = ~mask.any(dim=-1, keepdim=True)  # a row that may see nothing is zero: a softmax would give no number
+        return attend(heads, mask | empty, bias).masked_fill(empty, 0.0)
 
     def _position_scores(self, query: Tensor, vectors: Tensor, positions: Tensor | None, keys: int) -> Tensor:
         """(B, H, N, M), scaled; where it is causal, those of later keys have no meaning."""
@@ -117,15 +121,6 @@ class RelativeAttention(MultiHead):
 
     def _offsets(self, keys: int) -> int:
         return keys + 1 if self.causal else 2 * keys
-
-
-def _attend_or_zero(heads: Heads, mask: Tensor | None, bias: Tensor) -> Tensor:
-    """(B, H, N, K), zero for a row that may see nothing, where a softmax would give no number."""
-    if mask is None:
-        return attend(heads, None, bias)
-    mask = mask[:, None]  # (B or 1, 1, 1 or N, M)
-    empty = ~mask.any(dim=-1, keepdim=True)
-    return attend(heads, mask | empty, bias).masked_fill(empty, 0.0)
 
 
 def relative_shift(scores: Tensor, keys: int) -> Tensor:

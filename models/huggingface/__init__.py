@@ -13,7 +13,7 @@ from harness.models.config import EncoderConfig
 from harness.models.heads import Classifier, MaskedLMHead, TokenClassifier
 from harness.models.huggingface import task_heads
 from harness.models.huggingface.families import FAMILIES, config_of, family_of, with_decoder
-from harness.models.huggingface.names import ConfigJson, State, joined, listed, pattern, refuse_misfits
+from harness.models.huggingface.names import ConfigJson, State, joined, listed, pattern, refuse_misfits, those_of
 from harness.models.huggingface.publish import exported, homeless, published
 from harness.models.huggingface.task_heads import DEEPER, ON_TOKENS, PROBLEMS
 
@@ -74,7 +74,7 @@ def translated(
     """
     expected, notes, headed = model.state_dict(), [], kind is None or kind in HEADED
     if not headed:
-        expected = {name: tensor for name, tensor in expected.items() if name.startswith("encoder.")}
+        expected = those_of("encoder.", expected)
     found, foreign = _found(state, model.encoder.config, config_json, isinstance(model, TokenClassifier), kind)
     if not headed:
         found = {name: tensor for name, tensor in found.items() if not name.startswith(("pooler.", "head."))}
@@ -188,7 +188,7 @@ def masked_head_of(state: State, config_json: ConfigJson, config: EncoderConfig)
     if family.masked_act not in (None, act):
         raise ValueError(f"model_type={family.name!r} has {family.masked_act} in its head, but hidden_act={act}")
     tensors = family.renamed(state, [*family.encoder, *family.masked], ignored=r"$^")
-    head = {name: tensor for name, tensor in tensors.items() if name.startswith("masked_head.")}
+    head = those_of("masked_head.", tensors)
     if family.masked_bias and (bias := f"{family.masked_bias}.bias") in state:
         head["masked_head.output.bias"] = state[bias]
     if config.tie_masked_lm_head and f"{EMBEDDING}.weight" in tensors:

@@ -35,6 +35,12 @@ ConfigJson = dict[str, Any]
 
 State = dict[str, Tensor]
 
+
+def those_of(part: str, state: State) -> State:
+    """The tensors whose names begin with a part of the model: `encoder.`."""
+    return {name: tensor for name, tensor in state.items() if name.startswith(part)}
+
+
 LISTED = 8
 """Maximum number of names of each kind in an error."""
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
 from harness.models.huggingface.families import config_of, family_of
-from harness.models.huggingface.names import ConfigJson, Family, State, joined, refuse_misfits
+from harness.models.huggingface.names import ConfigJson, Family, State, joined, refuse_misfits, those_of
 from harness.models.keys import NEEDS, typed, unmet
 
 WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2", "t5")
@@ -38,21 +38,15 @@ def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any
     candidates = sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else WRITTEN
     for name in (family,) if family else candidates:
         config_json = {"model_type": name} | family_of({"model_type": name}).config_json(expected)
-        tried[name] = _lacking(expected, config_json)
+        try:
+            tried[name] = _different(expected, settled(config_of(config_json)))
+        except ValueError as error:
+            tried[name] = [*_different(expected, EncoderConfig()), str(error)]
         if not tried[name]:
             return config_json
     nearest = min(tried, key=lambda name: len(tried[name]))
     reason = f"{nearest} cannot express {', '.join(tried[nearest])}"
     raise ValueError(reason if family else f"no family expresses this shape (tried {', '.join(tried)}): the nearest, {reason}")
-
-
-def _lacking(expected: EncoderConfig, config_json: ConfigJson) -> list[str]:
-    """Our keys with the values that `config_json` does not express."""
-    try:
-        actual = settled(config_of(config_json))
-    except ValueError as error:
-        return [*_different(expected, EncoderConfig()), str(error)]
-    return _different(expected, actual)
 
 
 def _different(expected: EncoderConfig, actual: EncoderConfig) -> list[str]:
@@ -100,7 +94,7 @@ def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> St
     """
     with torch.device("meta"):
         expected = Encoder(config).state_dict(prefix="encoder.")
-    encoder = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+    encoder = those_of("encoder.", state)
     refuse_misfits("tensors do not fit the encoder", expected, encoder)
     return _published(state, config, config_json)[0]
 
@@ -116,7 +110,7 @@ def _published(state: State, config: EncoderConfig, config_json: ConfigJson) -> 
     moved = _moved(state, config, config_of(config_json))
     # The head would answer otherwise: with another non-linearity, or without absolute positions.
     foreign = family.masked_act not in (None, config.hidden_act.value) or any(name.startswith(DECODER) for name in state)
-    heads = {name: tensor for name, tensor in moved.items() if name.startswith("masked_head.")}
+    heads = those_of("masked_head.", moved)
     rest = {name: tensor for name, tensor in moved.items() if not (name == f"{OUTPUT}weight" and tied)}
     found, left = family.published({n: t for n, t in rest.items() if not (foreign and n in heads)}, config)
     return _with_bias(found, heads, family, tied), [*left, *(n for n in rest if foreign and n in heads)]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self
 
-from harness.models.ranges import Refused, Role, When, option, refuse_out_of_range
+from harness.models.ranges import Refused, Role, When, count, option, proper_share, refuse_out_of_range, share
 
 
 class ObjectiveName(Enum):
@@ -89,11 +89,11 @@ class ObjectiveConfig:
     phases: list[ObjectiveName] = option(
         [], earlier=...
     )  # Objectives of successive phases, `objective` last; pretrain=[clm,mlm] is the same. Example: [clm,mlm].
-    shares: list[float] = option(
-        [], earlier=..., read=PHASED, above=0, at_most=1
+    shares: list[float] = share(
+        [], earlier=..., read=PHASED
     )  # Shares of the budget, one per phase; empty divides it equally. Example: [0.25,0.75].
     # Masks
-    mask_rate: float = option(0.15, read=PREDICTING, above=0, below=1)  # Share of the tokens of a sequence that are predicted.
+    mask_rate: float = proper_share(0.15, read=PREDICTING)  # Share of the tokens of a sequence that are predicted.
     masking: Masking = option(Masking.token, read=PREDICTING)  # Unit that is masked: tokens, whole words or spans.
     static_masks: bool = option(False, read=SAMPLED)  # Keep the mask of a sequence in every epoch.
     masked_share: float | None = option(
@@ -106,22 +106,22 @@ class ObjectiveConfig:
         3.8, read=SPANNED, above=0
     )  # Mean words per masked span, at most 10 (arXiv:1907.10529, section 3.1).
     # Span corruption (arXiv:1910.10683, sections 3.3.3 and 3.3.4)
-    noise_density: float = option(
-        0.15, read=pretrains_by(ObjectiveName.span_corruption), earlier=..., above=0, below=1
+    noise_density: float = proper_share(
+        0.15, read=pretrains_by(ObjectiveName.span_corruption), earlier=...
     )  # Share of the tokens of a sequence inside corrupted spans.
-    mean_noise_span_length: float = option(
-        3.0, read=pretrains_by(ObjectiveName.span_corruption), earlier=..., at_least=1
+    mean_noise_span_length: float = count(
+        3.0, read=pretrains_by(ObjectiveName.span_corruption), earlier=...
     )  # Mean tokens per corrupted span.
     # Detection
-    generator_fraction: float = option(
-        0.25, read=pretrains_by(ObjectiveName.rtd), above=0, below=1
+    generator_fraction: float = proper_share(
+        0.25, read=pretrains_by(ObjectiveName.rtd)
     )  # Size of the generator relative to the encoder: hidden size, heads and feed-forward.
     detection_weight: float = option(
         50.0, read=pretrains_by(ObjectiveName.rtd), above=0
     )  # Weight of the detection loss; the generator's loss has weight 1.
     # Permutation
-    predicted_share: float = option(
-        1 / 6, read=pretrains_by(ObjectiveName.plm), above=0, below=1
+    predicted_share: float = proper_share(
+        1 / 6, read=pretrains_by(ObjectiveName.plm)
     )  # Share of the permuted tokens that are predicted, from the end.
     # Distillation: weights of the losses, and the temperature of the teacher's probabilities
     teacher: str | None = option(
@@ -143,7 +143,7 @@ class ObjectiveConfig:
         0.0, read=DISTILLING, earlier=..., at_least=0
     )  # Weight of the last layer's token relations (arXiv:2012.15828).
     # Continuous bag of words
-    context: int = option(5, read=pretrains_by(ObjectiveName.cbow), at_least=1)  # Context tokens on each side (cbow).
+    context: int = count(5, read=pretrains_by(ObjectiveName.cbow))  # Context tokens on each side (cbow).
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self, "pretrain.")

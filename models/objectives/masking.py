@@ -26,7 +26,14 @@ def masked_batch(batch: Batch, seeds: list[int], config: ObjectiveConfig, vocabu
     """`mask_rate` of each sequence is predicted: most of it replaced by [MASK], some by a random token, some unchanged."""
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     positions = sample_positions(batch, generators, config, vocabulary)
-    return with_targets(batch, positions, _replacements(batch, positions, generators, config, vocabulary))
+    noise = torch.stack([torch.rand(positions.shape[1], generator=generator) for generator in generators])
+    ordinary = torch.ones(vocabulary.size, dtype=torch.bool)
+    ordinary[list(vocabulary.special)] = False
+    tokens = ordinary.nonzero()[:, 0]
+    choices = [torch.randint(len(tokens), positions.shape[1:], generator=generator) for generator in generators]
+    unchanged = batch.input_ids.gather(1, positions.clamp(min=0))
+    replaced = torch.where(noise < config.mask_token_share + config.random_token_share, tokens[torch.stack(choices)], unchanged)
+    return with_targets(batch, positions, replaced.masked_fill(noise < config.mask_token_share, vocabulary.mask))
 
 
 def sample_positions(
@@ -97,20 +104,6 @@ def span_shares(mean: float) -> list[float]:
         reached = sum(k * weight for k, weight in enumerate(weights, 1)) / sum(weights)
         low, high = (low, ratio) if reached > mean else (ratio, high)
     return [weight / sum(weights) for weight in weights]
-
-
-def _replacements(
-    batch: Batch, positions: Tensor, generators: list[torch.Generator], config: ObjectiveConfig, vocabulary: Vocabulary
-) -> Tensor:
-    """(B, K) tokens that the inputs have at the predicted positions."""
-    noise = torch.stack([torch.rand(positions.shape[1], generator=generator) for generator in generators])
-    ordinary = torch.ones(vocabulary.size, dtype=torch.bool)
-    ordinary[list(vocabulary.special)] = False
-    tokens = ordinary.nonzero()[:, 0]
-    choices = [torch.randint(len(tokens), positions.shape[1:], generator=generator) for generator in generators]
-    unchanged = batch.input_ids.gather(1, positions.clamp(min=0))
-    replaced = torch.where(noise < config.mask_token_share + config.random_token_share, tokens[torch.stack(choices)], unchanged)
-    return replaced.masked_fill(noise < config.mask_token_share, vocabulary.mask)
 
 
 def with_targets(batch: Batch, positions: Tensor, replacements: Tensor) -> PretrainBatch:

@@ -16,10 +16,11 @@ from harness.checkpoints import huggingface, start
 from harness.config import compose
 from harness.config.command_line import read
 from harness.config.resolve import MEASURED_LENGTH
-from harness.config.schema import ModelConfig, RunConfig, TaskConfig, typed
+from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.measure import size, subject
 from harness.models.config import LARGEST_TABLE, EncoderConfig
+from harness.models.keys import typed
 from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, file_name

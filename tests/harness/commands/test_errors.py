@@ -129,11 +129,11 @@ def test_a_refused_sweep_leaves_nothing(monkeypatch, capsys, tmp_path, refused):
         (["seed=1,2"], "'seed=1,2' names several values: add -m to sweep over them; a list is KEY=[A,B]\n"),
         (["seed=range(1,4)"], "'seed=range(1,4)' names several values: add -m to sweep over them"),
         *(
-            ([word], f"{word!r} cannot be read as KEY=VALUE: brackets and quotation marks come in pairs, commas stand between")
+            ([word], f"{word!r} cannot be read as KEY=VALUE: close brackets and quotation marks, put commas between")
             for word in ("task.grammar=[1,", "task.headline=${", "seed=1,2,", "task.fields=[a,,b,]", "study='a")
         ),
         (["output=/tmp/" + "x" * 300], "output=/tmp/xxxx"),
-        (["~model"], "~model leaves out a group that every run needs: choose model=NAME in place of it"),
+        (["~model"], "~model leaves out a group that every run needs: choose model=NAME instead"),
         (["output=/proc/x"], "output='/proc/x' must be a folder that can be written to: /proc: No such file or directory"),
     ],
 )

@@ -39,7 +39,7 @@ def test_a_list_in_a_file_of_the_user_is_refused(compose, tmp_path, listed):
     (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{listed}\n")
     mode = ["-m"] if "sweeper" in listed else []
     line = refusal(compose, *mode, "--config-dir", str(tmp_path), "+experiment=mine", "task=bag")
-    assert line == "recipe takes one choice: expected recipe=NAME, where a file has a list or nothing"
+    assert line == "recipe takes one choice, but a file has a list or nothing: expected recipe=NAME"
 
 
 def test_lists_by_design_compose(compose):
