@@ -90,7 +90,7 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
         how = f"training alone, at {scaled(rate, 'FLOP/s')}: FLOPs are counted, the rate is given"
     known = [of_group for of_group in seconds if of_group is not None]
     if len(known) < len(seconds):
-        return ["Extrapolated: -, for the time or the FLOPs of some runs are not known"]
+        return ["Extrapolated: -, as the time or FLOPs of some runs are unknown"]
     hours = sum(known) / 3600
     cost = "" if price is None else f", {hours * price:,.2f} at {price:g} an hour"
     return [wrapped(f"Extrapolated: about {duration(sum(known))} of one device{cost} ({how})")]
@@ -117,17 +117,16 @@ def _size(one: Smallest, size: float | None) -> str:
 def rows(groups: list[Group]) -> str:
     """The table: a row for runs that differ in seeds alone."""
     head = ("runs", "to do", "parameters", "training FLOPs", "memory", "time of one", "known from")
-    return table(head, [_row(group) for group in groups], "lrrrrrl")
-
-
-def _row(group: Group) -> tuple[str, ...]:
-    first, pace = group.runs[0], group.pace
-    flops = DASH if group.work.flops is None else scaled(group.work.flops, "FLOP")
-    memory = DASH if pace is None or pace.memory_bytes is None else scaled(pace.memory_bytes, "B")
-    time, source = (DASH, DASH) if pace is None else (f"about {duration(pace.seconds)}", pace.source)
-    name = first.title.rpartition(", seed ")[0] if len(group.runs) > 1 else first.title
-    todo = f"{len(group.open)} of {len(group.runs)}"
-    return (name, todo, scaled(group.work.parameters, ""), flops, memory, time, source)
+    lines = []
+    for group in groups:
+        title, pace = group.runs[0].title, group.pace
+        flops = DASH if group.work.flops is None else scaled(group.work.flops, "FLOP")
+        memory = DASH if pace is None or pace.memory_bytes is None else scaled(pace.memory_bytes, "B")
+        time, source = (DASH, DASH) if pace is None else (f"about {duration(pace.seconds)}", pace.source)
+        name = title.rpartition(", seed ")[0] if len(group.runs) > 1 else title
+        todo = f"{len(group.open)} of {len(group.runs)}"
+        lines.append((name, todo, scaled(group.work.parameters, ""), flops, memory, time, source))
+    return table(head, lines, "lrrrrrl")
 
 
 def _trials(group: Group) -> float:

@@ -40,7 +40,7 @@ OF_VALUES = {"query_key_value": 3, "key_value": 2, "value": 1}
 NEVER = "#DADADA"
 """Where the weight is zero: outside of a window, after a causal piece."""
 
-CAPTION = "a row is a piece, its columns how much it looks at each; darker is more, each map by its own largest; grey is never"
+CAPTION = "rows: queries, columns: keys; darker: larger weight, relative to the largest of its map; grey: weight 0"
 
 MOST_HEADS = 12
 """Maximum number of heads with a column each; above it only the mean is printed."""

@@ -140,9 +140,10 @@ def random_source(options: Inspect, config: RunConfig) -> tuple[Source, RunConfi
     InputError where the command line names neither a text nor a tokenizer.
     """
     tokenizer, groups = config.tokenizer, {group_of(choice) for choice in options.choices}
-    if "corpus" in groups and not (tokenizer.file or tokenizer.vocab_file):
+    exists = tokenizer.file or tokenizer.vocab_file
+    if "corpus" in groups and not exists:
         reader = build(tokenizer, Lines(config, "train"))
-    elif "task" in groups or tokenizer.file or tokenizer.vocab_file:
+    elif "task" in groups or exists:
         reader = trained_tokenizer(replace(config, tokenizer=replace(tokenizer, trained_on=TrainedOn.task)))
     else:
         raise InputError(

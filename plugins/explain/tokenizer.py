@@ -95,25 +95,28 @@ def of_held_out(options: Options, config: RunConfig) -> str:
         parts.append(f"{EXISTING}: {options.run or config.tokenizer.file or config.tokenizer.vocab_file}")
     limit = config.pretrain.length if is_corpus else config.task.max_length  # a corpus is a stream, its lines are counted
     letters = sum(end - start for spans in text.spans for start, end in spans)
-    rows = [
-        ("pieces", *(f"{it.vocab_size:,}" for it in counts)),
-        ("pieces per word", *(f"{it.lengths.sum() / text.words:.3f}" for it in counts)),
-        ("letters per piece", *(f"{letters / it.lengths.sum():.2f}" for it in counts)),
-        ("whole words", *(percent(it.shares[0]) for it in counts)),
-        ("unknown pieces", *(percent(it.unknown_pieces) for it in counts)),
-        ("unknown words", *(percent(it.unknown_words) for it in counts)),
-        ("pieces of a text, mean", *(f"{it.lengths.mean():.1f}" for it in counts)),
-        ("pieces of a text, most", *(f"{it.lengths.max():,}" for it in counts)),
-        (f"texts above {limit} pieces", *(percent(float((it.lengths > limit).mean())) for it in counts)),
-    ]
-    examples = []
+    columns, examples = [], []
     for it in counts:
+        columns.append(
+            {
+                "pieces": f"{it.vocab_size:,}",
+                "pieces per word": f"{it.lengths.sum() / text.words:.3f}",
+                "letters per piece": f"{letters / it.lengths.sum():.2f}",
+                "whole words": percent(it.shares[0]),
+                "unknown pieces": percent(it.unknown_pieces),
+                "unknown words": percent(it.unknown_words),
+                "pieces of a text, mean": f"{it.lengths.mean():.1f}",
+                "pieces of a text, most": f"{it.lengths.max():,}",
+                f"texts above {limit} pieces": percent(float((it.lengths > limit).mean())),
+            }
+        )
         split = "; ".join(f"{word} ({number}): {shorten(' '.join(pieces), 40)}" for (word, pieces), number in it.split)
         examples.append(f"{it.name}, most split: {split or 'no word is split'}")
         if it.missed:
             examples.append(f"{it.name}, unknown: {', '.join(f'{word} ({number})' for (word, _), number in it.missed)}")
     with mpl.rc_context(fname=STYLE):
         paths = save(draw(counts, name), options.to, name.replace(" ", "-"))
+    rows = [(title, *(column[title] for column in columns)) for title in columns[0]]
     listed = table(("tokenizer", *(it.name for it in counts)), rows)
     return "\n\n".join(["\n".join(map(wrapped, parts)), listed, "\n".join(map(wrapped, examples)), paths])
 

@@ -72,15 +72,9 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     if shape.causal:
         config |= {key: ids[piece] for key, piece in ENDS.items()}
     read = by_transformers if find_spec("transformers") else by_our_reader
-    texts = {
-        "config.json": json.dumps(config, indent=2) + "\n",
-        "tokenizer.json": tokenizer.to_str(),
-        "tokenizer_config.json": _tokenizer_config(tokenizer, shape, shape.longest_text if task is None else task.max_length),
-        **({} if card is None else {"README.md": card}),
-    }
     with native.exported(out) as building:
-        for name, text in texts.items():
-            (building / name).write_text(text, encoding="utf-8")
+        (building / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        _write_texts(building, tokenizer, shape, shape.longest_text if task is None else task.max_length, card)
         save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
         paths.share(building / "model.safetensors")
         checked = check(building, state, shape, read)
@@ -113,17 +107,12 @@ def _of_library(
     """Writes an encoder of transformers, without a head, as `export`; InputError for one of another package."""
     if shape.encoder != foreign.TRANSFORMERS:
         raise InputError(f"{checkpoint} is computed by {shape.encoder}, which transformers does not have: expected format=onnx")
-    texts = {
-        "tokenizer.json": tokenizer.to_str(),
-        "tokenizer_config.json": _tokenizer_config(tokenizer, shape, shape.longest_text),
-    }
     with native.exported(out) as building:
         try:
             foreign.write_published(building, state, shape)
         except ValueError as error:
             raise InputError(f"{checkpoint} cannot be exported: {error}") from error
-        for name, text in (texts | ({} if card is None else {"README.md": card})).items():
-            (building / name).write_text(text, encoding="utf-8")
+        _write_texts(building, tokenizer, shape, shape.longest_text, card)
         checked = check(building, state, shape, by_library)
     left = [*dict.fromkeys(name.partition(".")[0] for name in state if not name.startswith("encoder."))]
     return (
@@ -138,7 +127,8 @@ def by_library(folder: Path, ids: Tensor) -> tuple[str, Tensor]:
     return "transformers", encoder.eval()(Batch(ids))
 
 
-def _tokenizer_config(tokenizer: Tokenizer, shape: EncoderConfig, longest: int) -> str:
+def _write_texts(folder: Path, tokenizer: Tokenizer, shape: EncoderConfig, longest: int, card: str | None) -> None:
+    """The tokenizer with its config, for texts of `longest` tokens, and the card."""
     normalizer = json.loads(tokenizer.to_str()).get("normalizer") or {}
     steps = [normalizer, *normalizer.get("normalizers", [])]
     lowercase = [True for step in steps if step.get("type") == "Lowercase"]
@@ -151,7 +141,10 @@ def _tokenizer_config(tokenizer: Tokenizer, shape: EncoderConfig, longest: int) 
         **{f"{role}_token": tokenizer.id_to_token(id_) for role, id_ in special_ids(tokenizer).items() if id_ is not None},
         **({"do_lower_case": lowercase[0]} if lowercase else {}),
     }
-    return json.dumps(config, indent=2) + "\n"
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    if card is not None:
+        (folder / "README.md").write_text(card, encoding="utf-8")
 
 
 Reader = Callable[[Path, Tensor], tuple[str, Tensor]]

@@ -17,7 +17,7 @@ REFUSED = {
     "describe scale=tiny to=file": "to=",
     "describe scale model=base": "did you mean 'scales'?",
     "describe model=base flops_per_second=1e12": "flops_per_second= is of `describe beside`",
-    "describe beside model=base scale=tiny": "describe beside shows several variants, the command line names one",
+    "describe beside model=base scale=tiny": "describe beside compares variants, the command line names only one",
     "describe model=base,gpt text=bank": "text= has 1 words: expected 2 to 24",
     "describe model=base,gpt scale=tiny flops_per_second=1e12": "flops_per_second= needs how much is trained",
     "describe activations to=file": "to=",
