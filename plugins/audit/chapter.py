@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from harness.comparison.paired import grouped
-from harness.document import DASH, Block, Cell, Section
+from harness.document import DASH, Block, Cell, Picture, Section
 from harness.plugins.audit.record import Claim, Reading, Record
 from harness.plugins.pictures import plots
 from harness.plugins.pictures.plots import arm_styles, grid, handle, legend
@@ -50,8 +49,8 @@ def chapter(study: Study) -> Chapter:
         rows = [row for claim in of_source for row in _rows(claim)]
         table = formats.table(["claim", "claimed", "measured here", "verdict"], rows, left=4)
         blocks.append(Section(escape(source[:1].upper() + source[1:]), [table]))
-    captions, files = by_length(claims)
-    after: list[Block] = [*plots.pictured(captions, files)]
+    pictures, files = by_length(claims)
+    after: list[Block] = [*pictures]
     readings = [reading for claim in claims for reading in claim.readings]
     notes = [escape(f"{reading.name}: {reading.note}") for reading in readings if reading.note]
     words = filter(None, (command_of(reading.command) for reading in readings))
@@ -89,19 +88,19 @@ KINDS = {"flops": "counted", "speed": "timed"}
 CAPTION = "{claim}: the relative change by length; bars are 95 % intervals, the dotted line is what is claimed"
 
 
-def by_length(claims: list[Claim]) -> tuple[dict[str, str], Mapping[str, bytes]]:
-    """Captions and pictures by name of the file, one for each claim with a curve.
+def by_length(claims: list[Claim]) -> tuple[list[Picture], dict[str, plots.Picture]]:
+    """Pictures and their files, one for each claim with a curve.
 
     Drawn are the readings with a relative change at several lengths, timed ones at two or more where there are any.
     """
-    captions, pictures = {}, {}
+    pictures = {}
     for claim in claims:
         shares = [reading for reading in claim.readings if not reading.beside and reading.unit == "share"]
         curves = [reading for reading in shares if _line(reading)]
         if any(len(_line(reading)) >= FEWEST for reading in curves):
             name = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"claim_{claim.name}.svg")
-            captions[name], pictures[name] = CAPTION.format(claim=escape(claim.claim)), (panels, curves)
-    return captions, plots.drawn(pictures)
+            pictures[name] = CAPTION.format(claim=escape(claim.claim)), panels, curves
+    return plots.drawn(pictures)
 
 
 def _line(reading: Reading) -> dict[float, list[float]]:

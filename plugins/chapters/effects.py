@@ -25,7 +25,7 @@ change gives with the other than without it. *stacking*: all combined minus the 
 within a seed (latency: within a round): [t interval], verdict, p. Single effects are those of the arms; all others are
 Holm-corrected for their number in a column. Counts, times and memory are contrasted as logarithms, so percentages multiply."""
 INCOMPLETE = "No main effects or interactions: these combinations were not run: {missing}."
-CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; the grey line marks no effect"}
+CAPTION = "Effects on the score, with the intervals of the table; the grey line marks no effect"
 SHOWN = 6
 
 
@@ -39,9 +39,8 @@ def chapter(study: Study) -> Chapter:
         names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
         incomplete = [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
         blocks.append(Section(f"Effects: {escape(design.section.name)}", [table(design), *incomplete]))
-    files = plots.drawn({"effects.svg": (forest, designs)})
-    blocks += plots.pictured(CAPTIONS, files)
-    return Chapter([Section("Effects of combined changes", blocks)], files)
+    pictures, files = plots.drawn({"effects.svg": (CAPTION, forest, designs)})
+    return Chapter([Section("Effects of combined changes", [*blocks, *pictures])], files)
 
 
 def table(design: Design) -> Table:

@@ -93,11 +93,11 @@ def chapter(study: Study) -> Chapter:
     files: dict[str, bytes] = {"scaling.csv": _csv(devices)}
     for number, group in enumerate(devices, 1):
         name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
-        files |= plots.drawn({name: (picture, comparison.labels, group)})
         where = f"{escape(group.section.name)}, {escape(group.hardware)}"
         caption = f"Cost by sequence length, {where}; bars span minimum to maximum"
-        parts = [exponents(group), *_crossovers(group), *plots.pictured({name: caption}, files)]
-        blocks.append(Part(f"By length: {where}", parts))
+        pictures, of_group = plots.drawn({name: (caption, picture, comparison.labels, group)})
+        files |= of_group
+        blocks.append(Part(f"By length: {where}", [exponents(group), *_crossovers(group), *pictures]))
     return Chapter([Part("Cost by sequence length", blocks)], files)
 
 
@@ -196,20 +196,20 @@ def picture(labels: list[str], group: Group) -> Figure | None:
         if of_arms := {label: line for label, points in rows.items() if (line := centres(points))}:
             contents[quantity] = of_arms
 
-    def draw(axes: Axes, quantity: str, rows: Mapping[str, dict[int, float]], styles: Mapping[str, ArmStyle]) -> None:
+    def draw(axes: Axes, quantity: str, rows: Mapping[ArmStyle, dict[int, float]]) -> None:
         values = [value for line in rows.values() for value in line.values()]
         factor, unit = plots.axis_unit(quantity, values)
-        for label, line in rows.items():
-            points = group.values[quantity][label]
+        for arm, line in rows.items():
+            points = group.values[quantity][arm.label]
             bars = plots.reaching_bars([*line.values()], [points[length] for length in line])
             middles = [value / factor for value in line.values()]
-            plots.series(axes, styles[label], label, [*line], middles, y_bars=bars and np.array(bars) / factor)
+            plots.series(axes, arm, [*line], middles, y_bars=bars and np.array(bars) / factor)
         axes.set(xscale="log", xlabel="length (tokens)", ylabel=f"{_title(quantity)} ({unit})")
         lengths = sorted({length for line in rows.values() for length in line})
         plots.ticks_at_lengths(axes, lengths[:: math.ceil(len(lengths) / 8)])
         plots.scale_axis(axes.yaxis, [value / factor for value in values], True)
 
-    return plots.panels(labels, contents, draw, wide=4.0, high=3.3, most=2) if contents else None
+    return plots.panels(labels, contents, draw, wide=4.0, high=3.3, most=2)
 
 
 CHAPTER = Added(chapter, before=timing.chapter, order=2)

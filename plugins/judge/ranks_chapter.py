@@ -12,10 +12,10 @@ from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter
 
-CAPTIONS = {
-    "ranks.svg": "Means with 95 % intervals (not corrected, and without the luck of a seed that all arms share), and ranks. "
+CAPTION = (
+    "Means with 95 % intervals (not corrected, and without the luck of a seed that all arms share), and ranks. "
     "Arms without a letter in common can be told apart"
-}
+)
 MOST_PANELS = 6
 
 
@@ -25,8 +25,8 @@ def chapter(study: Study) -> Chapter:
     if not (study.options.all_pairs or by_task):
         return Chapter()
     section = ranks_section(comparison, by_task)
-    files = plots.drawn({"ranks.svg": (means, rankings_of(comparison, by_task)[:MOST_PANELS])})
-    blocks = [*plots.pictured(CAPTIONS, files), *section.blocks]
+    pictures, files = plots.drawn({"ranks.svg": (CAPTION, means, rankings_of(comparison, by_task)[:MOST_PANELS])})
+    blocks = [*pictures, *section.blocks]
     return Chapter([Section(section.title, blocks)] if blocks else [], files)
 
 
