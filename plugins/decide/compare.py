@@ -1,4 +1,4 @@
-"""`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict: it takes replicates for one."""
+"""`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict, which needs replicates."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
