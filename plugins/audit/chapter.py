@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 
 from harness.comparison.paired import grouped
 from harness.document import DASH, Block, Cell, Picture, Section
-from harness.plugins.audit.record import Claim, Reading, Record
+from harness.plugins.audit.record import COMMANDS, Claim, Reading, Record
 from harness.plugins.pictures import plots
 from harness.plugins.pictures.plots import arm_styles, grid, handle, legend
 from harness.reports.chapters import Added, timing
@@ -20,17 +20,15 @@ from harness.reports.reading.untrusted import command_of, json_of
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHOWN_VALUES, Chapter, bullets, code, escape, listed
 
-HEADING = "Claims and what is measured here"
-COMMANDS = "Commands that would settle the undecided ones:"
+HEADING = "Claims and measurements"
 INTRO = """\
-{count} claims, audited on {days} ({machines}): {verdicts}. Counts are those at the dimensions of each claim. A claim that can
-be read in several ways has a row for each reading: one decides, those in *italics* explain. What is
-*stated* in a paper is a fact with its place, not measured here. The tests of one reading are one family: their intervals are of
-95 % for one test, of more for several (Holm)."""
+{count} claims, audited on {days} ({machines}): {verdicts}. Counts are at the model size of each claim. A claim with several
+readings has a row for each: one decides, those in *italics* explain. Values *stated* in a paper are quoted, not measured here.
+The tests of a reading are one family: 95 % intervals for one test, wider ones for several (Holm)."""
 
 
 def chapter(study: Study) -> Chapter:
-    """A table for each source; empty where no audit was made. InputError for a record of another kind."""
+    """A table for each source; empty without an audit. InputError for a record of another kind."""
     if study.options.audit is None:
         return Chapter()
     claims = json_of(
@@ -85,7 +83,7 @@ FEWEST = 3
 KINDS = {"flops": "counted", "speed": "timed"}
 """Kind of measuring -> the title of its panel."""
 
-CAPTION = "{claim}: the relative change by length; bars are 95 % intervals, the dotted line is what is claimed"
+CAPTION = "{claim}: relative change by length; bars are 95 % intervals, the dotted line is the claimed value"
 
 
 def by_length(claims: list[Claim]) -> tuple[list[Picture], dict[str, plots.Picture]]:

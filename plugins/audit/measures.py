@@ -4,10 +4,10 @@ Models are composed once for each text of choices, and counted on the meta devic
 """
 
 import functools
-import gc
 import math
 import random
 import time
+import timeit
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -192,7 +192,7 @@ class Instruments:
 
 @functools.singledispatch
 def measure(reading: Reading, tools: Instruments) -> Measured:
-    """By the function below that is registered for its kind; InputError for a reading that nothing can be measured of."""
+    """By the function below that is registered for its kind; InputError for a reading that cannot be measured."""
     raise NotImplementedError(f"{type(reading).__name__} has no function in measures.py")
 
 
@@ -244,9 +244,7 @@ def _(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
             shape = flops.Shape(config, OUTPUTS, batch_size, length)
             value = getattr(memory_formula.parts(shape, hardware, checkpointing=False), reading.part.value)
             if value is None:
-                return Measured(
-                    missing="its activations are not known without training: `python -m harness memory` measures them"
-                )
+                return Measured(missing="measured activations (`python -m harness memory`)")
             points.append(Point(value, {"length": length, "batch": batch_size}))
     return Measured(tuple(points), "bytes")
 
@@ -290,7 +288,7 @@ def _(reading: claims.ActivationDifference, _: Instruments) -> Measured:
 def _(reading: claims.Ids, _: Instruments) -> Measured:
     words = [len(BertPreTokenizer().pre_tokenize_str(text)) for text in reading.texts]
     measured = _each("text", reading.texts, [count + 2 for count in words], "ids")
-    return replace(measured, note="each word has at least one id, and [CLS] and [SEP] have theirs")
+    return replace(measured, note="at least one id per word, plus [CLS] and [SEP]")
 
 
 @measure.register
@@ -371,11 +369,9 @@ def timed(reading: Speed, first: RunConfig, second: RunConfig) -> Measured:
     machine, before = Machine(first.hardware), torch.get_num_threads()
     models = [subject.build(config, machine).train(reading.training) for config in (first, second)]
     machine.use_threads(1)
-    gc.disable()
     try:
         points = [_timed_at(reading, models, length) for length in reading.lengths]
     finally:
-        gc.enable()
         torch.set_num_threads(before)
     note = f"{ROUNDS} interleaved rounds, 1 thread, CPU time, batch {reading.batch_size}"
     return Measured(tuple(points), "share", missing="a quieter machine", options="--measure", note=note)
@@ -398,11 +394,8 @@ def _timed_at(reading: Speed, models: list[Classifier], length: int) -> Point:
 
 
 def _seconds(call: Call, repeats: int) -> float:
-    """CPU seconds of this thread for one call, mean of so many."""
-    started = time.thread_time()
-    for _ in range(repeats):
-        call()
-    return (time.thread_time() - started) / repeats
+    """CPU seconds of this thread for one call, mean of so many, without garbage collection."""
+    return timeit.timeit(call, timer=time.thread_time, number=repeats) / repeats
 
 
 def _call(reading: Speed, model: Classifier, length: int) -> Call:

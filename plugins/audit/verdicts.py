@@ -1,7 +1,7 @@
 """From claimed and measured values to a verdict: of each point, and of a reading over all of its points.
 
-With many tests some would settle by chance, so that each must settle at a stricter confidence (Holm). The tests of one claim
-are one family: the points of the reading that decides it. A verdict does not depend on which other claims are audited.
+The points of a reading are one family of tests, each at a stricter confidence (Holm), as some of many would settle by chance. A
+verdict does not depend on which other claims are audited.
 """
 
 import math
@@ -136,7 +136,7 @@ def _of_table(reading: TableScore, measured: Measured) -> Settled:
         return Settled(Verdict.NOT_COMPARABLE if measured.points else Verdict.NOT_RUN, measured.missing)
     low, high = measured.points[0].interval
     if math.isinf(high):
-        return Settled(Verdict.UNDECIDED, "only 1 seed, which has no spread")
+        return Settled(Verdict.UNDECIDED, "only 1 seed, no interval")
     return Settled(Verdict.REPRODUCED if low <= reading.claimed <= high else Verdict.NOT_REPRODUCED)
 
 
