@@ -3,9 +3,11 @@
 import re
 import shlex
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -13,7 +15,7 @@ from harness.comparison.paired import grouped
 from harness.document import DASH, Block, Cell, Picture, Section
 from harness.plugins.audit.record import COMMANDS, Claim, Reading, Record
 from harness.plugins.pictures import plots
-from harness.plugins.pictures.plots import arm_styles, grid, handle, legend
+from harness.plugins.pictures.plots import ArmStyle
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import command_of, json_of
@@ -111,25 +113,24 @@ def _line(reading: Reading) -> dict[float, list[float]]:
 
 def panels(readings: list[Reading]) -> Figure | None:
     """One for what is counted and one for what is timed; None without a curve."""
-    groups = {kind: of_kind for kind in KINDS if (of_kind := [reading for reading in readings if reading.measure == kind])}
-    if not groups:
-        return None
-    styles = arm_styles(["", *(reading.name for reading in readings)])
-    figure, axes = grid(len(groups), wide=4.2, high=3.6, most=2, margin=2.6)
-    for panel, (kind, of_kind) in zip(axes, groups.items(), strict=True):
-        for reading in of_kind:
+    groups = {kind: {reading.name: reading for reading in readings if reading.measure == kind} for kind in KINDS}
+
+    def draw(panel: Axes, kind: str, of_kind: Mapping[ArmStyle, Reading]) -> None:
+        for arm, reading in of_kind.items():
             line = _line(reading)
             values = [value for value, _, _ in line.values()]
             bars = [[value - low, high - value] for value, low, high in line.values()]
-            style = styles[reading.name].line_and_marker | {"markersize": 5, "capsize": 2, "label": reading.name}
+            style = arm.line_and_marker | {"markersize": 5, "capsize": 2, "label": arm.label}
             panel.errorbar(list(line), values, yerr=np.transpose(bars), **style)
             if isinstance(reading.claimed_number, int | float):
                 panel.axhline(reading.claimed_number, color="grey", linestyle=":")
         panel.set(xscale="log", xlabel="length (tokens)", ylabel="change", title=KINDS[kind])
-        plots.ticks_at_lengths(panel, sorted({length for reading in of_kind for length in _line(reading)}))
+        plots.ticks_at_lengths(panel, sorted({length for reading in of_kind.values() for length in _line(reading)}))
         panel.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    legend(figure, [handle(styles[reading.name], line=True, marked=True) for reading in readings])
-    return figure
+
+    drawn = {kind: of_kind for kind, of_kind in groups.items() if of_kind}
+    labels = ["", *(reading.name for reading in readings)]  # none is the baseline
+    return plots.panels(labels, drawn, draw, wide=4.2, high=3.6, most=2, margin=2.6)
 
 
 CHAPTER = Added(chapter, before=timing.chapter, order=6)

@@ -134,15 +134,10 @@ def directions(config: EncoderConfig) -> dict[str, str]:
     return sides
 
 
-def _first_layer(*names: str) -> Callable[[Classifier], int]:
-    """Counts the named modules of the blocks of the first layer, or all of them without names."""
-
-    def counted(model: Classifier) -> int:
-        blocks = model.encoder.layers.execution_order()[0]
-        modules = [getattr(block, name) for block in blocks for name in names if hasattr(block, name)] or blocks
-        return sum(size.count(module) for module in modules)
-
-    return counted
+def _first_layer(model: Classifier, name: str = "") -> int:
+    """Parameters of the modules of this name in the first layer, or of the whole layer without one."""
+    blocks = model.encoder.layers.execution_order()[0]
+    return sum(map(size.count, [getattr(block, name) for block in blocks if hasattr(block, name)] or blocks))
 
 
 def _output_matrix(objective: Objective) -> int:
@@ -158,9 +153,9 @@ OF_MODEL: dict[str, Callable[[Classifier], int]] = {
     "effective": size.effective,
     "encoder": lambda model: size.count(model.encoder),
     "encoder_and_pooler": lambda model: size.count(model.encoder) + size.count(model.pooler),
-    "layer": _first_layer(),
-    "layer_attention": _first_layer("attention"),
-    "layer_feed_forward": _first_layer("feed_forward"),
+    "layer": _first_layer,
+    "layer_attention": functools.partial(_first_layer, name="attention"),
+    "layer_feed_forward": functools.partial(_first_layer, name="feed_forward"),
 }
 """Part -> its parameters in a classifier of two classes, in addition to those of the component table."""
 

@@ -76,9 +76,8 @@ def forest(designs: list[Design]) -> Figure | None:
     for panel, (title, changes) in zip(axes, panels.items(), strict=True):
         panel.axvline(0, color="0.6", linewidth=1)
         for place, (name, change) in enumerate(changes.items()):
-            panel.plot([end * POINTS for end in change.interval or ()], [place, place], color="black", linewidth=1.2)
-            label = f"{name}\n{size_text(change, 'score')}"
-            panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
+            span = [end * POINTS for end in change.interval or ()]
+            plots.interval(panel, place, change.absolute * POINTS, span, f"{name}\n{size_text(change, 'score')}")
         panel.set(title=title, xlabel="score (points)", xlim=(-reach, reach))
     return figure
 

@@ -47,7 +47,8 @@ def chapter(study: Study) -> Chapter:
 def change_picture(comparison: Comparison) -> Figure | None:
     """Without what is the same in all arms; None where nothing has changed against a baseline."""
     drawn = plots.drawn_arms(comparison)
-    differing = [of_metric for of_metric in _panels(comparison).values() if any(map(_differs, of_metric))]
+    of_metrics = grouped((effect.name, effect) for effect in findings.effects(comparison)).values()
+    differing = [of_metric for of_metric in of_metrics if any(effect.change.absolute for effect in of_metric)]
     effects = [effect for of_metric in differing for effect in of_metric if effect.label in drawn]
     if not effects:
         return None
@@ -67,15 +68,6 @@ def change_picture(comparison: Comparison) -> Figure | None:
     handles += [Patch(color="0.88", label="noise floor, or one item")] if band else []
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
-
-
-def _panels(comparison: Comparison) -> dict[str, list[Effect]]:
-    """Name of a metric -> its effects."""
-    return grouped((effect.name, effect) for effect in findings.effects(comparison))
-
-
-def _differs(effect: Effect) -> bool:
-    return effect.change.absolute != 0
 
 
 def is_ratio(effect: Effect) -> bool:

@@ -4,12 +4,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics, tags
-from harness.comparison.paired import CONFIDENCE
+from harness.comparison.paired import CONFIDENCE, geometric_mean
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
@@ -183,7 +182,7 @@ def _csv(devices: list[Group]) -> bytes:
             for label, points in rows.items():
                 of |= {"arm": label, "metric": quantity, "unit": metrics.get(quantity).unit}
                 for length, values in sorted(points.items()):
-                    mean = math.exp(sum(math.log(value) for value in values) / len(values)) if min(values) > 0 else None
+                    mean = geometric_mean(values) if min(values) > 0 else None
                     spread = {"n": len(values), "geometric_mean": mean, "min": min(values), "max": max(values)}
                     lines.append(of | {"length": length} | spread)
     return formats.csv_file(lines, list(lines[0]))
@@ -201,9 +200,9 @@ def picture(labels: list[str], group: Group) -> Figure | None:
         factor, unit = plots.axis_unit(quantity, values)
         for arm, line in rows.items():
             points = group.values[quantity][arm.label]
-            bars = plots.reaching_bars([*line.values()], [points[length] for length in line])
             middles = [value / factor for value in line.values()]
-            plots.series(axes, arm, [*line], middles, y_bars=bars and np.array(bars) / factor)
+            ends = [[value / factor for value in points[length]] for length in line]
+            plots.series(axes, arm, [*line], middles, y_bars=plots.reaching_bars(middles, ends))
         axes.set(xscale="log", xlabel="length (tokens)", ylabel=f"{_title(quantity)} ({unit})")
         lengths = sorted({length for line in rows.values() for length in line})
         plots.ticks_at_lengths(axes, lengths[:: math.ceil(len(lengths) / 8)])

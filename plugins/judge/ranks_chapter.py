@@ -39,9 +39,8 @@ def means(rankings: list[Ranking]) -> Figure | None:
     for panel, ranking, shown in zip(axes, rankings, places, strict=True):
         metric = metrics.get(ranking.metric)
         for row, place in enumerate(shown):
-            panel.plot(place.interval or (), [row] * len(place.interval or ()), color="black", linewidth=1.2)
-            words = [place.label, formats.value(place.mean, metric.unit), f"rank {rank_text(place)}"]
-            panel.plot(place.mean, row, marker="o", color="black", markersize=4.5, label="\n".join(words))
+            text = f"{place.label}\n{formats.value(place.mean, metric.unit)}\nrank {rank_text(place)}"
+            plots.interval(panel, row, place.mean, place.interval or (), text)
             beside = f"{rank_text(place)}  {letters_text(place)}"
             panel.annotate(beside, (1.02, row), xycoords=panel.get_yaxis_transform(), va="center", annotation_clip=False)
         panel.set(title=name_of(ranking), xlabel=plots.with_unit(metric.title, formats.scaling(metric.unit, 1.0)[1]))

@@ -268,11 +268,18 @@ def series(axes: Axes, arm: ArmStyle, x: Any, y: Any, x_bars: Any = None, y_bars
     axes.errorbar(x, y, y_bars, x_bars, **style | look)[0].set_label(arm.label)
 
 
-def reaching_bars(middles: list[float], values: Sequence[list[float]]) -> tuple[list[float], list[float]] | None:
-    """Lengths of bars from the middles down to the least and up to the largest values; None where all are single."""
-    below = [max(0.0, middle - min(of_point)) for middle, of_point in zip(middles, values, strict=True)]
-    above = [max(0.0, max(of_point) - middle) for middle, of_point in zip(middles, values, strict=True)]
-    return (below, above) if any(len(of_point) > 1 for of_point in values) else None
+def reaching_bars(middles: Sequence[float], values: Sequence[Sequence[float]]) -> np.ndarray | None:
+    """(2, points) lengths of bars down to the least and up to the largest values; None where all are single."""
+    if all(len(of_point) < 2 for of_point in values):
+        return None
+    ends = [(middle - min(of_point), max(of_point) - middle) for middle, of_point in zip(middles, values, strict=True)]
+    return np.clip(ends, 0, None).T
+
+
+def interval(axes: Axes, row: int, middle: float, ends: Sequence[float], text: str) -> None:
+    """A value with its interval in a row of `rows`; `text` is what the mark says."""
+    axes.plot(ends, [row] * len(ends), color="black", linewidth=1.2)
+    axes.plot(middle, row, marker="o", color="black", markersize=4.5, label=text)
 
 
 def ticks_at_lengths(axes: Axes, lengths: Sequence[float]) -> None:
