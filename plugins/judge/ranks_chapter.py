@@ -13,8 +13,8 @@ from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter
 
 CAPTION = (
-    "Means with 95 % intervals (not corrected, and without the luck of a seed that all arms share), and ranks. "
-    "Arms without a letter in common can be told apart"
+    "Means with 95 % intervals (not corrected, without the seed effect common to all arms), and ranks. "
+    "Arms that share no letter differ significantly"
 )
 MOST_PANELS = 6
 

@@ -132,7 +132,7 @@ def test_tasks_with_a_score_each_have_a_mean_that_is_said_to_mix_them(write, cap
     path = write(rows.assign(metric=rows["task"].map({"rte": "accuracy", "cola": "mcc"})))
     assert main(["judge", str(path)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "Scores differ by task, and a mean over tasks mixes them: accuracy on rte, mcc on cola." in printed
+    assert "Tasks have different scores, which a mean over tasks mixes: accuracy on rte, mcc on cola." in printed
     assert "Score, mean of 2 tasks: big" in printed
     assert main(["gate", str(path), "baseline=base", "max_drop=1points"]) == 0
 
