@@ -228,12 +228,9 @@ def plain(value: str) -> str:
 def _conditions(match: Match) -> dict[str, object]:
     run = match.run
     budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
-    settings = {
-        key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "seconds", "epochs", "steps", "tokens", "flops")
-    }
-    first = next(((key, _spelled(value)) for key, value in settings.items() if value not in (None, "None")), None)
-    named = match.settings | dict([first] if first else [])
-    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named}
+    keys = ("max_steps", "seconds", "epochs", "steps", "tokens", "flops")
+    stated = [(key, _spelled(value)) for key in keys if (value := run.params.get(f"{budget}.{key}", "None")) != "None"]
+    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **match.settings, **dict(stated[:1])}
 
 
 def _seeds(reading: Score, point: Point) -> int:

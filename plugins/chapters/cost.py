@@ -237,9 +237,7 @@ def cost_cell(row: Paid, before: Paid | None, cost: str) -> Cell:
         return Cell(NOT_AVAILABLE)
     over = spread(amounts)
     sd = None if row.bound else over.sd
-    text = formats.value(over.mean, UNITS[cost], sd)
-    if cost == STEPS:
-        text = formats.plain(over.mean, 0) + (f" ± {formats.plain(sd, 0)}" if sd is not None else "")
+    text = formats.value(over.mean, UNITS[cost], sd).removesuffix(f" {STEPS}")
     text = "≤ " * row.bound + text + ("" if row.reached else f" ({over.n} of {len(row.reaches)} runs)")
     below = ""
     if before is not None and before is not row and cost not in OWN_CLOCK:
