@@ -32,7 +32,7 @@ BUDGETS = {
     "models/attention": 6100,
     "models/huggingface": 8700,
     "models/objectives": 12850,
-    "plugins": 152150,
+    "plugins": 151500,
     "reports": 7250,
     "reports/chapters": 8450,
     "reports/html": 1450,

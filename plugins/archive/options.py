@@ -9,7 +9,7 @@ from harness.reports.options import Compared
 
 @dataclass(frozen=True, kw_only=True)
 class Archive(Compared):
-    """Writes all that the report of a study reads, without weights, and the report made from that."""
+    """Writes the data of a study's report, without weights, and the report made from them."""
 
     study: str = word("STUDY", meaning="Name of the study.")
     to: Path = key(meaning="New folder, or an archive to replace.")

@@ -41,18 +41,15 @@ from harness.reports.render import Files
 from harness.reports.report import audit_of, read, rendered, write
 from harness.terminal import still_line
 
-LEFT_OUT = (
-    "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user; "
-    "the folders of the runs and of the data"
-)
+LEFT_OUT = "weights, checkpoints, logs, prepared data except texts; names of machine and user; paths of run and data folders"
 SHORT = 20
 """Most points of a curve that a lean archive keeps whole."""
-THINNED = f"of more than {CURVE_POINTS} points every n-th, the last, and those at steps of shorter curves"
-THINNED_LEAN = f"of more than {SHORT} points the last, and those at steps of shorter curves"
+THINNED = f"of curves above {CURVE_POINTS} points, every n-th, the last, and those at steps of shorter curves"
+THINNED_LEAN = f"of curves above {SHORT} points, the last and those at steps of shorter curves"
 
 
 def main(options: Archive) -> int:
-    """0, and the folder on stdout; InputError, with nothing written, where the store has no answer."""
+    """0, and the folder on stdout; InputError, with nothing written, where the store cannot be read."""
     before = replaced(options.to)
     with still_line("packing the study and writing its report: some seconds, minutes for many predictions"):
         files = archive(options)
@@ -66,7 +63,7 @@ def main(options: Archive) -> int:
 def replaced(folder: Path) -> set[str]:
     """Files of the archive in this folder, none in an empty one; InputError for a folder of anything else.
 
-    One with nothing but what a killed process left, which `write` removes, is empty.
+    Temporary files of a killed process, which `write` removes, do not count.
     """
     if not folder.exists() or (folder.is_dir() and all(path.name.startswith(".writing.") for path in folder.iterdir())):
         return set()
@@ -83,7 +80,7 @@ def archive(options: Archive) -> Files:
     if isinstance(runs.reader, ArchiveReader):
         lean, pictures = runs.reader.manifest.lean, runs.reader.manifest.pictures
         if options.lean > lean or options.pictures not in (None, pictures):
-            raise InputError("lean and pictures= are for a study in a store; tracking.uri is an archive, which stays unchanged")
+            raise InputError("lean and pictures= need a study in a store: tracking.uri is an archive, which cannot change")
         data, thinned = runs.reader.packed
     else:
         data, thinned = pack(runs, lean)
@@ -115,7 +112,7 @@ def report_of(reader: ArchiveReader) -> Files:
 
 
 def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
-    """The data of an archive; and what is kept of curves: metric -> most points of one of them, of those that were thinned."""
+    """The data of an archive; and how curves were thinned: metric -> points of its longest thinned curve."""
     rows, curves = [], []
     predictions: dict[str, list[pyarrow.Table]] = {}
     texts: dict[str, pyarrow.Table] = {}
@@ -144,7 +141,7 @@ def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
 
 
 def _row(run: Run, study: str, output: Output) -> dict[str, Any]:
-    """A row of COLUMNS, without what names the machine, the user or the folder of the run."""
+    """A row of COLUMNS, without names of machine, user and folder of the run."""
     folder = folders.folder_of(run, output)
     record = folders.record_of(folder) if folder else {}
     recorded = [path for key in ("output", "data.root") if (path := Path(run.params.get(key, ""))).is_absolute()]
@@ -172,7 +169,7 @@ def _row(run: Run, study: str, output: Output) -> dict[str, Any]:
 
 
 def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[tuple[int, float]], int]]:
-    """Metric, the points that are kept of its history, and how many there are; launches and repeated steps are all kept."""
+    """Metric, the kept points of its history, and their number before; launches and repeated steps are kept whole."""
     histories = {metric: reader.history(run.run_id, metric) for metric in run.metrics}
     long = {
         metric

@@ -94,13 +94,13 @@ def hashes(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
 
 
 def manifest(folder: Path) -> Manifest:
-    """The manifest of an archive; InputError for a folder that is none."""
+    """The manifest of an archive; InputError for another folder."""
     path, where = folder / MANIFEST, f"archive {str(folder)!r}"
     _refuse_special(path, where)
     try:
         content = json_of(paths.read(path, LARGEST_MANIFEST), Manifest, MANIFEST, EXPECTED)
         if missing := {RUNS, CURVES} - {*content.data}:
-            raise InputError(f"{MANIFEST} names no {min(missing)}: expected {EXPECTED}")
+            raise InputError(f"{MANIFEST} lacks {min(missing)}: expected {EXPECTED}")
         _ = content.choices
     except (OSError, InputError) as error:
         raise InputError(f"{str(folder)!r} is not an archive: {error}") from error
@@ -146,7 +146,7 @@ class ArchiveReader(MemoryReader):
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """An error in the block is one of the archive: its data have the right types, and yet are nothing that runs give."""
+        """An error in the block is one of the archive: its data have the right types, but impossible values."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)  # numbers that overflow
@@ -155,7 +155,7 @@ class ArchiveReader(MemoryReader):
             raise
         except Exception as error:
             kind = f"{type(error).__name__}: {on_one_line(str(error), 100)}"
-            raise InputError(f"{self._where}: its data give no report ({kind}): expected {EXPECTED}") from error
+            raise InputError(f"{self._where}: no report can be made from its data ({kind}): expected {EXPECTED}") from error
 
     def _read(self, data: Mapping[str, bytes]) -> None:
         left, tables = LARGEST_TABLES, {}
@@ -199,7 +199,7 @@ class ArchiveReader(MemoryReader):
 
 
 def read(folder: Path) -> ArchiveReader | None:
-    """A reader of the archive in a folder, None for one that is none; InputError for one that is not as it was written."""
+    """A reader of the archive in a folder, None for another folder; InputError for an archive that has changed."""
     if not os.path.lexists(folder / MANIFEST):
         return None
     content = manifest(folder)

@@ -1,7 +1,7 @@
 """`python -m reports verify FOLDER`: whether the report of an archive follows from its data.
 
 Files are compared with their hashes, predictions with their logits, scores with predictions, results with the tracked metrics;
-means, intervals and verdicts are computed anew with the whole report, whose numbers and marks are compared one by one.
+means, intervals and verdicts are recomputed with the whole report, whose numbers and marks are compared one by one.
 """
 
 import ast
@@ -29,8 +29,8 @@ from harness.terminal import still_line
 MOST, LONGEST = 5, 400
 """Differences that are printed, and characters of one."""
 CLOSE = {"rel_tol": 1e-6, "abs_tol": 1e-9}
-"""Numbers that differ by less were computed alike: sums of floats depend on the machine."""
-OLDER = "  report.md alone differs; where another version wrote it, in other words, the numbers that it is made from agree"
+"""Numbers that differ by less are equal: sums of floats depend on the machine."""
+OLDER = "  Only report.md differs: the data agree. Another version may have worded the report differently."
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Checks:
         both = (archived, computed)
         equal = math.isclose(*both, **CLOSE) if all(isinstance(one, (int, float)) for one in both) else archived == computed
         if not equal:
-            self.wrong.append(f"{where}: {archived} in the archive, {computed} computed anew")
+            self.wrong.append(f"{where}: {archived} in the archive, {computed} recomputed")
 
 
 def main(options: Verify) -> int:
@@ -54,7 +54,7 @@ def main(options: Verify) -> int:
     archive.
     """
     folder = options.folder
-    with still_line("computing all numbers anew: some seconds, a minute for hundreds of runs"):
+    with still_line("recomputing all numbers: seconds, a minute for hundreds of runs"):
         checks = verify(folder)
     listed = ", ".join(f"{count:,} {what}" for what, count in checks.counts.items())
     print(f"{on_one_line(str(folder))}: {listed} compared: {f'{len(checks.wrong)} differ' if checks.wrong else 'all agree'}")
@@ -108,7 +108,7 @@ def compare_predictions(checks: Checks, where: str, row: Mapping[str, Any], tabl
         of_logits = logits[0] if kind is TaskKind.regression else np.argmax(logits, axis=0)
         given = ~np.isnan(logits[0])  # of truncated words there are none
         wrong = np.flatnonzero(given & (columns["prediction"] != of_logits))
-        rows = f"{where}, predictions that are not by their logits, from row {wrong[:1].tolist()} on"
+        rows = f"{where}, predictions that differ from their logits, from row {wrong[:1].tolist()} on"
         checks.compare("files of logits", rows, len(wrong), 0)
     labels, predicted = answers(kind, columns, ast.literal_eval(params["task.labels"]))
     names = {f"eval/{name}{suffix}": name for name in ast.literal_eval(params["task.scores"])}

@@ -7,31 +7,30 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from harness.comparison.paired import grouped
-from harness.document import DASH, Block, Cell, Section
-from harness.plugins.audit.record import Claim, Reading, Record
+from harness.document import DASH, Block, Cell, Picture, Section
+from harness.plugins.audit.record import COMMANDS, Claim, Reading, Record
 from harness.plugins.pictures import plots
-from harness.plugins.pictures.plots import arm_styles, grid, handle, legend
+from harness.plugins.pictures.plots import ArmStyle
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import command_of, json_of
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHOWN_VALUES, Chapter, bullets, code, escape, listed
 
-HEADING = "Claims and what is measured here"
-COMMANDS = "Commands that would settle the undecided ones:"
+HEADING = "Claims and measurements"
 INTRO = """\
-{count} claims, audited on {days} ({machines}): {verdicts}. Counts are those at the dimensions of each claim. A claim that can
-be read in several ways has a row for each reading: one decides, those in *italics* explain. What is
-*stated* in a paper is a fact with its place, not measured here. The tests of one reading are one family: their intervals are of
-95 % for one test, of more for several (Holm)."""
+{count} claims, audited on {days} ({machines}): {verdicts}. Counts are at the model size of each claim. A claim with several
+readings has a row for each: one decides, those in *italics* explain. Values *stated* in a paper are quoted, not measured here.
+The tests of a reading are one family: 95 % intervals for one test, wider ones for several (Holm)."""
 
 
 def chapter(study: Study) -> Chapter:
-    """A table for each source; empty where no audit was made. InputError for a record of another kind."""
+    """A table for each source; empty without an audit. InputError for a record of another kind."""
     if study.options.audit is None:
         return Chapter()
     claims = json_of(
@@ -50,8 +49,8 @@ def chapter(study: Study) -> Chapter:
         rows = [row for claim in of_source for row in _rows(claim)]
         table = formats.table(["claim", "claimed", "measured here", "verdict"], rows, left=4)
         blocks.append(Section(escape(source[:1].upper() + source[1:]), [table]))
-    captions, files = by_length(claims)
-    after: list[Block] = [*plots.pictured(captions, files)]
+    pictures, files = by_length(claims)
+    after: list[Block] = [*pictures]
     readings = [reading for claim in claims for reading in claim.readings]
     notes = [escape(f"{reading.name}: {reading.note}") for reading in readings if reading.note]
     words = filter(None, (command_of(reading.command) for reading in readings))
@@ -86,22 +85,22 @@ FEWEST = 3
 KINDS = {"flops": "counted", "speed": "timed"}
 """Kind of measuring -> the title of its panel."""
 
-CAPTION = "{claim}: the relative change by length; bars are 95 % intervals, the dotted line is what is claimed"
+CAPTION = "{claim}: relative change by length; bars are 95 % intervals, the dotted line is the claimed value"
 
 
-def by_length(claims: list[Claim]) -> tuple[dict[str, str], Mapping[str, bytes]]:
-    """Captions and pictures by name of the file, one for each claim with a curve.
+def by_length(claims: list[Claim]) -> tuple[list[Picture], dict[str, plots.Picture]]:
+    """Pictures and their files, one for each claim with a curve.
 
     Drawn are the readings with a relative change at several lengths, timed ones at two or more where there are any.
     """
-    captions, pictures = {}, {}
+    pictures = {}
     for claim in claims:
         shares = [reading for reading in claim.readings if not reading.beside and reading.unit == "share"]
         curves = [reading for reading in shares if _line(reading)]
         if any(len(_line(reading)) >= FEWEST for reading in curves):
             name = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"claim_{claim.name}.svg")
-            captions[name], pictures[name] = CAPTION.format(claim=escape(claim.claim)), (panels, curves)
-    return captions, plots.drawn(pictures)
+            pictures[name] = CAPTION.format(claim=escape(claim.claim)), panels, curves
+    return plots.drawn(pictures)
 
 
 def _line(reading: Reading) -> dict[float, list[float]]:
@@ -114,25 +113,24 @@ def _line(reading: Reading) -> dict[float, list[float]]:
 
 def panels(readings: list[Reading]) -> Figure | None:
     """One for what is counted and one for what is timed; None without a curve."""
-    groups = {kind: of_kind for kind in KINDS if (of_kind := [reading for reading in readings if reading.measure == kind])}
-    if not groups:
-        return None
-    styles = arm_styles(["", *(reading.name for reading in readings)])
-    figure, axes = grid(len(groups), wide=4.2, high=3.6, most=2, margin=2.6)
-    for panel, (kind, of_kind) in zip(axes, groups.items(), strict=True):
-        for reading in of_kind:
+    groups = {kind: {reading.name: reading for reading in readings if reading.measure == kind} for kind in KINDS}
+
+    def draw(panel: Axes, kind: str, of_kind: Mapping[ArmStyle, Reading]) -> None:
+        for arm, reading in of_kind.items():
             line = _line(reading)
             values = [value for value, _, _ in line.values()]
             bars = [[value - low, high - value] for value, low, high in line.values()]
-            style = styles[reading.name].line_and_marker | {"markersize": 5, "capsize": 2, "label": reading.name}
+            style = arm.line_and_marker | {"markersize": 5, "capsize": 2, "label": arm.label}
             panel.errorbar(list(line), values, yerr=np.transpose(bars), **style)
             if isinstance(reading.claimed_number, int | float):
                 panel.axhline(reading.claimed_number, color="grey", linestyle=":")
         panel.set(xscale="log", xlabel="length (tokens)", ylabel="change", title=KINDS[kind])
-        plots.ticks_at_lengths(panel, sorted({length for reading in of_kind for length in _line(reading)}))
+        plots.ticks_at_lengths(panel, sorted({length for reading in of_kind.values() for length in _line(reading)}))
         panel.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    legend(figure, [handle(styles[reading.name], line=True, marked=True) for reading in readings])
-    return figure
+
+    drawn = {kind: of_kind for kind, of_kind in groups.items() if of_kind}
+    labels = ["", *(reading.name for reading in readings)]  # none is the baseline
+    return plots.panels(labels, drawn, draw, wide=4.2, high=3.6, most=2, margin=2.6)
 
 
 CHAPTER = Added(chapter, before=timing.chapter, order=6)

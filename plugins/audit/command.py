@@ -1,7 +1,7 @@
 """`python -m harness audit [claims=NAME] [where=verdict=refuted] [--measure]`: claims against what is measured here.
 
-Counts parameters, FLOPs and bytes at the dimensions of each claim, compares scores of finished runs, and with --measure times
-what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
+Counts parameters, FLOPs and bytes at the model size of each claim, compares scores of finished runs, and with --measure times
+claims about speed. Prints a table, and writes the record that `python -m reports` shows.
 """
 
 import functools
@@ -36,11 +36,7 @@ SIGNS = {Relation.equal: "", Relation.at_most: "≤ ", Relation.at_least: "≥ "
 STEP, VERDICTS = 2, 19
 """Columns of an indent, and of the verdicts."""
 
-FAMILY = """\
-One reading decides a claim, and its tests are one family, whatever else is audited: intervals are of 95 % for one test, of
-more for several (Holm)."""
-
-COMMANDS = "Commands that would settle what is undecided:"
+FAMILY = "The tests of a reading are one family: 95 % intervals for one test, wider ones for several (Holm)."
 
 
 def main(options: Audit) -> int:
@@ -128,7 +124,7 @@ def settle(claim: Claim, of_readings: list[Measured]) -> record.Claim:
                 family=f"{tests} tests in one family" if tests > 1 else "",
                 command=command,
                 unit=each.unit,
-                points=[recorded(point) for point in each.points],
+                points=[record.Point(one.value, tuple(map(_finite, one.interval)), dict(one.where)) for one in each.points],
             )
         )
     decided = verdicts.of_claim(deciding)
@@ -148,10 +144,9 @@ def settle(claim: Claim, of_readings: list[Measured]) -> record.Claim:
     )
 
 
-def recorded(point: Point) -> record.Point:
+def _finite(end: Any) -> Any:
     """JSON has no infinity."""
-    low, high = (None if isinstance(end, float) and not math.isfinite(end) else end for end in point.interval)
-    return record.Point(point.value, (low, high), dict(point.where))
+    return None if isinstance(end, float) and not math.isfinite(end) else end
 
 
 def write(claims: list[record.Claim], output: str, keep_others: bool) -> Path:
@@ -194,7 +189,7 @@ def text(claims: list[record.Claim]) -> str:
                 notes[f"{reading.name}: {reading.note}"] = None
     commands = {claim.name: reading.command for claim in claims for reading in claim.readings if reading.command}
     if commands:
-        parts.append(f"\n{COMMANDS}")
+        parts.append(f"\n{record.COMMANDS}")
     for name, command in commands.items():
         parts += [name, wrapped(command, STEP, ending=" \\")]
     parts += ["", *(wrapped(note, STEP, "-") for note in notes)] if notes else []

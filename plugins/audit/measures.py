@@ -4,10 +4,10 @@ Models are composed once for each text of choices, and counted on the meta devic
 """
 
 import functools
-import gc
 import math
 import random
 import time
+import timeit
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -134,15 +134,10 @@ def directions(config: EncoderConfig) -> dict[str, str]:
     return sides
 
 
-def _first_layer(*names: str) -> Callable[[Classifier], int]:
-    """Counts the named modules of the blocks of the first layer, or all of them without names."""
-
-    def counted(model: Classifier) -> int:
-        blocks = model.encoder.layers.execution_order()[0]
-        modules = [getattr(block, name) for block in blocks for name in names if hasattr(block, name)] or blocks
-        return sum(size.count(module) for module in modules)
-
-    return counted
+def _first_layer(model: Classifier, name: str = "") -> int:
+    """Parameters of the modules of this name in the first layer, or of the whole layer without one."""
+    blocks = model.encoder.layers.execution_order()[0]
+    return sum(map(size.count, [getattr(block, name) for block in blocks if hasattr(block, name)] or blocks))
 
 
 def _output_matrix(objective: Objective) -> int:
@@ -158,9 +153,9 @@ OF_MODEL: dict[str, Callable[[Classifier], int]] = {
     "effective": size.effective,
     "encoder": lambda model: size.count(model.encoder),
     "encoder_and_pooler": lambda model: size.count(model.encoder) + size.count(model.pooler),
-    "layer": _first_layer(),
-    "layer_attention": _first_layer("attention"),
-    "layer_feed_forward": _first_layer("feed_forward"),
+    "layer": _first_layer,
+    "layer_attention": functools.partial(_first_layer, name="attention"),
+    "layer_feed_forward": functools.partial(_first_layer, name="feed_forward"),
 }
 """Part -> its parameters in a classifier of two classes, in addition to those of the component table."""
 
@@ -192,7 +187,7 @@ class Instruments:
 
 @functools.singledispatch
 def measure(reading: Reading, tools: Instruments) -> Measured:
-    """By the function below that is registered for its kind; InputError for a reading that nothing can be measured of."""
+    """By the function below that is registered for its kind; InputError for a reading that cannot be measured."""
     raise NotImplementedError(f"{type(reading).__name__} has no function in measures.py")
 
 
@@ -244,9 +239,7 @@ def _(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
             shape = flops.Shape(config, OUTPUTS, batch_size, length)
             value = getattr(memory_formula.parts(shape, hardware, checkpointing=False), reading.part.value)
             if value is None:
-                return Measured(
-                    missing="its activations are not known without training: `python -m harness memory` measures them"
-                )
+                return Measured(missing="measured activations (`python -m harness memory`)")
             points.append(Point(value, {"length": length, "batch": batch_size}))
     return Measured(tuple(points), "bytes")
 
@@ -290,7 +283,7 @@ def _(reading: claims.ActivationDifference, _: Instruments) -> Measured:
 def _(reading: claims.Ids, _: Instruments) -> Measured:
     words = [len(BertPreTokenizer().pre_tokenize_str(text)) for text in reading.texts]
     measured = _each("text", reading.texts, [count + 2 for count in words], "ids")
-    return replace(measured, note="each word has at least one id, and [CLS] and [SEP] have theirs")
+    return replace(measured, note="at least one id per word, plus [CLS] and [SEP]")
 
 
 @measure.register
@@ -371,11 +364,9 @@ def timed(reading: Speed, first: RunConfig, second: RunConfig) -> Measured:
     machine, before = Machine(first.hardware), torch.get_num_threads()
     models = [subject.build(config, machine).train(reading.training) for config in (first, second)]
     machine.use_threads(1)
-    gc.disable()
     try:
         points = [_timed_at(reading, models, length) for length in reading.lengths]
     finally:
-        gc.enable()
         torch.set_num_threads(before)
     note = f"{ROUNDS} interleaved rounds, 1 thread, CPU time, batch {reading.batch_size}"
     return Measured(tuple(points), "share", missing="a quieter machine", options="--measure", note=note)
@@ -398,11 +389,8 @@ def _timed_at(reading: Speed, models: list[Classifier], length: int) -> Point:
 
 
 def _seconds(call: Call, repeats: int) -> float:
-    """CPU seconds of this thread for one call, mean of so many."""
-    started = time.thread_time()
-    for _ in range(repeats):
-        call()
-    return (time.thread_time() - started) / repeats
+    """CPU seconds of this thread for one call, mean of so many, without garbage collection."""
+    return timeit.timeit(call, timer=time.thread_time, number=repeats) / repeats
 
 
 def _call(reading: Speed, model: Classifier, length: int) -> Call:

@@ -11,8 +11,8 @@ AUDIT_FILTERS = ("verdict", "source", "measure")
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(Store):
-    """Counts parameters, FLOPs and bytes at the dimensions of each claim, compares scores of finished runs, and with
-    --measure times what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
+    """Counts parameters, FLOPs and bytes at the model size of each claim, compares scores of finished runs, and with
+    --measure times claims about speed. Prints a table, and writes the record that `python -m reports` shows.
 
     A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with
     --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml for my_conf/model/NAME.yaml.

@@ -8,6 +8,8 @@ from pydantic.dataclasses import dataclass
 
 from harness.reports.reading.untrusted import PART, Entries, Line, Time
 
+COMMANDS = "Commands that would settle undecided claims:"
+
 Value = float | Line | bool | None
 
 

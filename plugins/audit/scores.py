@@ -1,7 +1,7 @@
-"""Differences of two arms over finished runs of the tracking store, paired by seed, and how many seeds a verdict takes.
+"""Differences of two arms over finished runs of the tracking store, paired by seed, and how many seeds a verdict needs.
 
-Two runs are compared where all facts agree that the claim does not name. Where their models differ, so may the keys of a model,
-but for those that the arm of one of them sets.
+Two runs are compared if all facts agree that the claim does not name. Where their models differ, so may the keys of a model,
+except those that the arm of one of them sets.
 """
 
 import math
@@ -14,7 +14,7 @@ from scipy.special import nctdtr, ndtri
 from harness import metrics, tags
 from harness.comparison import arms, comparable, paired
 from harness.comparison.launches import SectionKey
-from harness.comparison.paired import CONFIDENCE, Difference, Tells, grouped
+from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Difference, Tells, grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import Pairing, Row, Section
 from harness.config.keys import known_keys, unknown_key
@@ -42,8 +42,6 @@ FREE = ("facts.recipe", "facts.tokenizer_file")
 """Hashes of what follows from the named keys."""
 
 SIDES = ("of", "against")
-
-MOST_SEEDS = 1000
 
 MOST_NAMED = 2
 """Settings that are named of matches which differ in nothing else; a resized model differs in more."""
@@ -77,7 +75,7 @@ def difference(pairing: Pairing, metric: Metric, margin: float) -> Difference | 
     if reason := comparable.why_not(metric.name, pairing.before.runs, pairing.after.runs):
         return reason
     if (tells := pairing.tells(metric.name, margin)) is not Tells.EVERYTHING:
-        return tells.value if metric.unit == "score" else "neither arm has left the plateau of word frequencies"
+        return tells.value if metric.unit == "score" else "both arms are on the unigram plateau"
     sign = -1 if metric.direction is Direction.LOWER else 1
     before, after = ({key: sign * value for key, value in side.values(metric.name).items()} for side in pairing.sides)
     difference = paired.compare_paired(before, after)
@@ -87,13 +85,13 @@ def difference(pairing: Pairing, metric: Metric, margin: float) -> Difference | 
 def compare(reading: Score, runs: list[Run]) -> Measured:
     """One point for each task, arm of `against` and conditions, positive where `of` is better; and what would settle it.
 
-    Without a scatter to plan with, a study shall find a difference of one standard deviation.
+    Without a known standard deviation, the study is planned for a difference of one.
     """
     if reading.metric not in metrics.METRICS:
         raise unknown("metric", reading.metric, metrics.METRICS, "metric")
     metric = metrics.get(reading.metric)
     if metric.direction is Direction.NEITHER and reading.relation is Relation.better:
-        raise InputError(f"metric: of {reading.metric} neither a higher nor a lower value is better; relation: no_difference")
+        raise InputError(f"metric: {reading.metric} has no better direction; expected relation: no_difference")
     points: list[Point] = []
     silent, absent, unlike = [], [], True
     for against in arms_of(reading.against):
@@ -113,12 +111,13 @@ def compare(reading: Score, runs: list[Run]) -> Measured:
         absent += [conditions(named | {"task": task}) for task in reading.tasks if task not in there]
         absent += [conditions(named)] if named and not there and not reading.tasks else []
     needed = max((_seeds(reading, point) for point in points), default=seeds_needed(1.0))
-    missing = f"a study of {needed} seeds" if needed < MOST_SEEDS else f"more than {MOST_SEEDS:,} seeds, or more items"
+    enough = needed < MOST_PAIRS
+    missing = f"a study of {needed} seeds" if enough else f"more than {MOST_PAIRS:,} seeds, or more items"
     return Measured(
         tuple(points),
         metric.unit,
-        missing=f"a study that can tell, unlike {', '.join(silent)}" if silent else missing,
-        command=study_command(reading, needed) if needed < MOST_SEEDS and unlike else "",
+        missing=f"another study, as these support no verdict: {', '.join(silent)}" if silent else missing,
+        command=study_command(reading, needed) if enough and unlike else "",
         incomplete=", ".join(dict.fromkeys([*silent, *absent])) if points else "",
         scope="; ".join(conditions(point.where) for point in points),
     )
@@ -229,31 +228,29 @@ def plain(value: str) -> str:
 def _conditions(match: Match) -> dict[str, object]:
     run = match.run
     budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
-    settings = {
-        key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "seconds", "epochs", "steps", "tokens", "flops")
-    }
-    first = next(((key, _spelled(value)) for key, value in settings.items() if value not in (None, "None")), None)
-    named = match.settings | dict([first] if first else [])
-    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named}
+    keys = ("max_steps", "seconds", "epochs", "steps", "tokens", "flops")
+    stated = [(key, _spelled(value)) for key in keys if (value := run.params.get(f"{budget}.{key}", "None")) != "None"]
+    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **match.settings, **dict(stated[:1])}
 
 
 def _seeds(reading: Score, point: Point) -> int:
-    """How many pairs a verdict takes, by the scatter of those that there are, if their mean is the true difference."""
+    """Pairs that a verdict needs, by the standard deviation of those there are, if their mean is the true difference."""
     found, value, margin = point.difference, point.value, reading.margin
     sd = math.sqrt(max(0.0, found.error**2 - found.items**2) * (found.independent or found.n)) if found and found.error else 0.0
     if not found or not sd:
         return seeds_needed(1.0)
     distance = max(value, margin - value) if reading.relation is Relation.better else abs(margin - abs(value))
     beyond_items = distance**2 - (float(ndtri((1 + CONFIDENCE) / 2)) * found.items) ** 2
-    return seeds_needed(math.sqrt(beyond_items) / sd) if beyond_items > 0 else MOST_SEEDS
+    return seeds_needed(math.sqrt(beyond_items) / sd) if beyond_items > 0 else MOST_PAIRS
 
 
 def seeds_needed(effect: float) -> int:
     """Fewest pairs with which a paired t test at 5 % finds an effect of so many standard deviations with a power of 80 %."""
-    for n in range(FEWEST_REPLICATES, MOST_SEEDS):
-        if 1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= paired.POWER:
-            return n
-    return MOST_SEEDS
+
+    def finds(n: int) -> bool:
+        return bool(1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= paired.POWER)
+
+    return paired.fewest(finds, FEWEST_REPLICATES)
 
 
 def study_command(reading: Score, seeds: int) -> str:

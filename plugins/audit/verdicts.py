@@ -1,7 +1,7 @@
 """From claimed and measured values to a verdict: of each point, and of a reading over all of its points.
 
-With many tests some would settle by chance, so that each must settle at a stricter confidence (Holm). The tests of one claim
-are one family: the points of the reading that decides it. A verdict does not depend on which other claims are audited.
+The points of a reading are one family of tests, each at a stricter confidence (Holm), as some of many would settle by chance. A
+verdict does not depend on which other claims are audited.
 """
 
 import math
@@ -136,7 +136,7 @@ def _of_table(reading: TableScore, measured: Measured) -> Settled:
         return Settled(Verdict.NOT_COMPARABLE if measured.points else Verdict.NOT_RUN, measured.missing)
     low, high = measured.points[0].interval
     if math.isinf(high):
-        return Settled(Verdict.UNDECIDED, "only 1 seed, which has no spread")
+        return Settled(Verdict.UNDECIDED, "only 1 seed, no interval")
     return Settled(Verdict.REPRODUCED if low <= reading.claimed <= high else Verdict.NOT_REPRODUCED)
 
 
@@ -188,11 +188,8 @@ def accepted(reading: Reading, claimed: float) -> tuple[float, float]:
     if reading.relation is Relation.no_difference:
         return -reading.margin, reading.margin
     slack = reading.tolerance * abs(claimed)
-    return {
-        Relation.equal: (claimed - slack, claimed + slack),
-        Relation.at_most: (-math.inf, claimed + slack),
-        Relation.at_least: (claimed - slack, math.inf),
-    }[reading.relation]
+    low = -math.inf if reading.relation is Relation.at_most else claimed - slack
+    return low, math.inf if reading.relation is Relation.at_least else claimed + slack
 
 
 def where(selected: list[Point], points: tuple[Point, ...]) -> str:
@@ -205,17 +202,16 @@ def where(selected: list[Point], points: tuple[Point, ...]) -> str:
 
 
 def _range(key: str, selected: list[Any], values: list[Any]) -> str:
-    if all(isinstance(value, int | float) for value in values):
-        ordered, count = sorted(values), len(selected)
-        if sorted(selected) == ordered[-count:]:
-            return f"{key} ≥ {shown(min(selected))}"
-        if sorted(selected) == ordered[:count]:
-            return f"{key} ≤ {shown(max(selected))}"
-        first = ordered.index(min(selected))
-        if count > 1 and sorted(selected) == ordered[first : first + count]:
-            return f"{key} from {shown(min(selected))} to {shown(max(selected))}"
-        return f"{key} = {', '.join(map(shown, selected))}"
-    return f"{key} {', '.join(map(shown, selected))}"
+    names = ", ".join(map(shown, selected))
+    if not all(isinstance(value, int | float) for value in values):
+        return f"{key} {names}"
+    ordered, chosen = sorted(values), sorted(selected)
+    first, least, most = ordered.index(chosen[0]), shown(chosen[0]), shown(chosen[-1])
+    if chosen == ordered[-len(chosen) :]:
+        return f"{key} ≥ {least}"
+    if chosen == ordered[first : first + len(chosen)]:
+        return f"{key} ≤ {most}" if first == 0 else f"{key} from {least} to {most}" if len(chosen) > 1 else f"{key} = {names}"
+    return f"{key} = {names}"
 
 
 def corrected(reading: Reading, measured: Measured) -> Measured:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
 
 from matplotlib.axes import Axes
@@ -34,18 +34,14 @@ Points = dict[float, list[float]]
 """Tokens of pretraining, or value of the setting -> scores of the seeds, in this order."""
 
 
-@dataclass(frozen=True)
-class Curves:
-    """A picture with its file; none of both where there is nothing to show."""
-
-    pictures: list[Picture] = field(default_factory=list)
-    files: Mapping[str, bytes] = field(default_factory=dict)
+Curves = tuple[list[Picture], dict[str, plots.Picture]]
+"""A picture and its file; empty where there is nothing to show."""
 
 
 def curves(comparison: Comparison) -> Curves:
     """Every arm's score along the one number that the study sweeps: pretraining tokens, or a setting."""
-    along = along_pretraining(comparison)
-    return along if along.files else along_setting(comparison)
+    pictures, files = along_pretraining(comparison)
+    return (pictures, files) if files else along_setting(comparison)
 
 
 def along_pretraining(comparison: Comparison) -> Curves:
@@ -83,18 +79,16 @@ def _drawn(
     key: str,
     quality: str,
 ) -> Curves:
-    """One panel a section, one line an arm."""
-    if not contents:
-        return Curves()
+    """One panel per section, one line per arm."""
 
-    def draw(axes: Axes, title: str, lines: Mapping[str, Points], styles: Mapping[str, ArmStyle]) -> None:
+    def draw(axes: Axes, title: str, lines: Mapping[ArmStyle, Points]) -> None:
         places = [place for line in lines.values() for place in line]
         factor, unit = plots.axis_unit(TOKENS, places) if key == TOKENS else (1.0, "")
-        for label, line in lines.items():
+        for arm, line in lines.items():
             x, reached = zip(*sorted(line.items()), strict=True)
             means = [fmean(values) for values in reached]
             bars = plots.reaching_bars(means, reached)
-            plots.series(axes, styles[label], label, [place / factor for place in x], means, y_bars=bars)
+            plots.series(axes, arm, [place / factor for place in x], means, y_bars=bars)
         if key == TOKENS:
             axes.set_xlim(left=0)
         plots.scale_axis(axes.xaxis, places, False if key == TOKENS else None)
@@ -103,8 +97,7 @@ def _drawn(
         axes.set(title=title, xlabel=xlabel, ylabel=metrics.get(quality).title)
 
     labels = list(dict.fromkeys(label for lines in contents.values() for label in lines))
-    files = plots.drawn({file: (lambda: plots.panels(labels, contents, draw, levels, wide=3.6, high=2.8),)})
-    return Curves(plots.pictured({file: caption}, files), files)
+    return plots.drawn({file: (caption, partial(plots.panels, wide=3.6, high=2.8), labels, contents, draw, levels)})
 
 
 def _swept(comparison: Comparison) -> tuple[str, dict[str, tuple[str, float]]]:

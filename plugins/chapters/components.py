@@ -29,10 +29,8 @@ Errors are relative, by the Frobenius norm of a tensor; `weights.json` of a run 
 ORIGINS = {"model/params_kept": "kept", "model/params_derived": "derived", "model/params_random": "random"}
 ORIGIN_COLOURS = {"kept": "#009E73", "derived": "#E69F00", "random": "#000000"}
 PHASES = {"model": "at the trained size", "published": "at the published size (BERT-base)"}
-CAPTIONS = {
-    "parameters.svg": "Parameters by component",
-    "weights.svg": "Parameters of arms on published weights: kept, derived because the shape changed, or random",
-}
+TITLE = "Parameters by component"
+ON_WEIGHTS = "Parameters of arms on published weights: kept, derived because the shape changed, or random"
 ALIKE = "All arms have the same parameters in every component (not drawn)."
 PART_COLOURS = dict(
     zip(
@@ -52,18 +50,19 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     _, phase, section = tables_of_parts[0]
     origins = {row.label: {kind: row.mean(name) or 0.0 for name, kind in ORIGINS.items()} for row in _on_weights(section)}
-    pictures = {
-        "parameters.svg": (parameter_bars, study.comparison, tables_of_parts),
-        "weights.svg": (lambda: _bars({"": origins}, ORIGIN_COLOURS) if origins else None,),
-    }
-    files = plots.drawn(pictures)
-    drawn = [*plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)] if files else [ALIKE]
+    pictures, files = plots.drawn(
+        {
+            "parameters.svg": (TITLE, parameter_bars, study.comparison, tables_of_parts),
+            "weights.svg": (ON_WEIGHTS, _bars, {"": origins} if origins else {}, ORIGIN_COLOURS),
+        }
+    )
+    drawn = [*plots.drawn_note(study.comparison), *pictures] if files else [ALIKE]
     blocks: list[Block] = [COMPONENTS]
     for place, (heading, phase, section) in enumerate(tables_of_parts):
         title = f"{heading[0].upper()}{heading[1:]}"
         blocks.append(Part(title, [components(section, phase), *([] if place else drawn)], detail=bool(place)))
         blocks += [] if place else weights(section)
-    return Chapter([Part("Parameters by component", blocks)], files)
+    return Chapter([Part(TITLE, blocks)], files)
 
 
 def parameters_of(row: Row, phase: str) -> dict[str, float]:
@@ -158,11 +157,16 @@ def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str,
         for part, colour in PART_COLOURS.items()
         if any(counts[part] >= LEAST_SHARE * sum(counts.values()) for counts in every)
     }
-    return _bars(panels, large) if panels else None
+    return _bars(panels, large)
 
 
-def _bars(panels: Mapping[str, Mapping[str, Mapping[str, float]]], colours: dict[str, str]) -> Figure:
-    """Title -> label of an arm -> numbers of its parts: bars of the parts that have a colour; the others are grey together."""
+def _bars(panels: Mapping[str, Mapping[str, Mapping[str, float]]], colours: dict[str, str]) -> Figure | None:
+    """Title -> label of an arm -> numbers of its parts: bars of the parts that have a colour; the others are grey together.
+
+    None without a panel.
+    """
+    if not panels:
+        return None
     titles = metrics.PARAMETER_COMPONENTS
     figure, axes = plots.rows_of(panels.values(), 5.2)
     for panel, (title, arms) in zip(axes, panels.items(), strict=True):

@@ -16,12 +16,13 @@ from harness.comparison.runs import Run
 from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Cell
 from harness.document import Section as Part
-from harness.errors import InputError, unknown
+from harness.errors import InputError
 from harness.metrics import Direction
+from harness.plugins.shared.limits import metric_and_number
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
-from harness.reports.writing.formats import SHARES, Chapter, escape, listed
+from harness.reports.writing.formats import Chapter, escape, listed
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
 """Metrics that are evaluated during training and mean the same for every arm."""
@@ -70,24 +71,8 @@ class Reach:
 
 
 def parse(texts: Iterable[str]) -> list[Target]:
-    """Targets written METRIC=NUMBER; InputError for a name that has no such curve, or a number that cannot be."""
-    targets = []
-    for text in texts:
-        name, equals, number = text.partition("=")
-        if not equals:
-            raise InputError(f"--target {text!r}: expected METRIC=NUMBER, such as pretrain/masked_loss=6.5")
-        if name not in MEASURES:
-            raise unknown("metric", name, MEASURES, "target")
-        try:
-            value = float(number)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise InputError(f"--target {text!r}: {number!r} is not a number; expected one such as {name}=0.5")
-        if metrics.get(name).unit in SHARES and abs(value) > 1:
-            raise InputError(f"--target {text!r}: {name} is at most 1; expected a share such as {name}=0.5")
-        targets.append(Target(name, value))
-    return targets
+    """Targets written METRIC=NUMBER; InputError for a metric without such a curve, or an impossible number."""
+    return [Target(*metric_and_number("target", text, MEASURES, MEASURES)) for text in texts]
 
 
 def evaluations(study: Study, run: Run, metric: str) -> dict[int, float]:
@@ -196,7 +181,7 @@ def chapter(study: Study) -> Chapter:
             there = [name for name in MEASURES if any(paid(row, Target(name, 0.0), study) for row in rows)]
             choices = f"choices: {', '.join(there)}" if there else "the study has no such curves"
             raise InputError(
-                f"--target {target.metric}: no run of this study evaluated it more than once during training; {choices}"
+                f"target={target.metric}: no run of this study evaluated it more than once during training; {choices}"
             )
     parts = []
     for section in sections:
@@ -252,9 +237,7 @@ def cost_cell(row: Paid, before: Paid | None, cost: str) -> Cell:
         return Cell(NOT_AVAILABLE)
     over = spread(amounts)
     sd = None if row.bound else over.sd
-    text = formats.value(over.mean, UNITS[cost], sd)
-    if cost == STEPS:
-        text = formats.plain(over.mean, 0) + (f" ± {formats.plain(sd, 0)}" if sd is not None else "")
+    text = formats.value(over.mean, UNITS[cost], sd).removesuffix(f" {STEPS}")
     text = "≤ " * row.bound + text + ("" if row.reached else f" ({over.n} of {len(row.reaches)} runs)")
     below = ""
     if before is not None and before is not row and cost not in OWN_CLOCK:

@@ -25,7 +25,7 @@ change gives with the other than without it. *stacking*: all combined minus the 
 within a seed (latency: within a round): [t interval], verdict, p. Single effects are those of the arms; all others are
 Holm-corrected for their number in a column. Counts, times and memory are contrasted as logarithms, so percentages multiply."""
 INCOMPLETE = "No main effects or interactions: these combinations were not run: {missing}."
-CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; the grey line marks no effect"}
+CAPTION = "Effects on the score, with the intervals of the table; the grey line marks no effect"
 SHOWN = 6
 
 
@@ -39,9 +39,8 @@ def chapter(study: Study) -> Chapter:
         names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
         incomplete = [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
         blocks.append(Section(f"Effects: {escape(design.section.name)}", [table(design), *incomplete]))
-    files = plots.drawn({"effects.svg": (forest, designs)})
-    blocks += plots.pictured(CAPTIONS, files)
-    return Chapter([Section("Effects of combined changes", blocks)], files)
+    pictures, files = plots.drawn({"effects.svg": (CAPTION, forest, designs)})
+    return Chapter([Section("Effects of combined changes", [*blocks, *pictures])], files)
 
 
 def table(design: Design) -> Table:
@@ -77,9 +76,8 @@ def forest(designs: list[Design]) -> Figure | None:
     for panel, (title, changes) in zip(axes, panels.items(), strict=True):
         panel.axvline(0, color="0.6", linewidth=1)
         for place, (name, change) in enumerate(changes.items()):
-            panel.plot([end * POINTS for end in change.interval or ()], [place, place], color="black", linewidth=1.2)
-            label = f"{name}\n{size_text(change, 'score')}"
-            panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
+            span = [end * POINTS for end in change.interval or ()]
+            plots.interval(panel, place, change.absolute * POINTS, span, f"{name}\n{size_text(change, 'score')}")
         panel.set(title=title, xlabel="score (points)", xlim=(-reach, reach))
     return figure
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.comparison.paired import t_quantile
+from harness.comparison.paired import ROUNDING, Replicate, compare_independent, geometric_mean, t_quantile
 from harness.metrics import Direction
 
 Replicates = dict[int, list[float]]
@@ -57,7 +57,7 @@ def centres(points: Replicates) -> dict[int, float]:
     """Length -> geometric mean, shortest first; empty unless all values are positive."""
     if any(value <= 0 for values in points.values() for value in values):
         return {}
-    return {length: math.exp(float(np.mean(np.log(points[length])))) for length in sorted(points) if points[length]}
+    return {length: geometric_mean(points[length]) for length in sorted(points) if points[length]}
 
 
 def fit(points: Replicates, counted: bool = False) -> PowerLaw | None:
@@ -89,21 +89,19 @@ def race(before: Replicates, after: Replicates, direction: Direction) -> Race | 
     sign = -1 if direction is Direction.LOWER else 1
     lead = [sign * math.log(second[length] / first[length]) for length in lengths]
     lead = [0.0 if abs(one) < 1e-12 else one for one in lead]
-    widths = [_welch(np.log(before[length]), np.log(after[length])) for length in lengths]
+    widths = [_welch(before[length], after[length]) for length in lengths]
     half = None if None in widths else tuple(width for width in widths if width is not None)
     return Race(tuple(lengths), tuple(lead), half, tuple(_crossings(np.log(lengths), np.array(lead), half)))
 
 
-def _welch(before: np.ndarray, after: np.ndarray) -> float | None:
-    """Half-width of Welch's interval of the difference; None unless both were measured again."""
-    sides = before, after
-    if min(map(len, sides)) < 2:
+def _welch(*sides: list[float]) -> float | None:
+    """Half-width of Welch's interval of the difference of logarithms; None unless both were measured again."""
+    logs = ({Replicate("", str(place)): math.log(value) for place, value in enumerate(values)} for values in sides)
+    difference = compare_independent(*logs)
+    if difference is None or difference.interval is None:
         return None
-    errors = [float(values.var(ddof=1)) / len(values) for values in sides]
-    if sum(errors) < 1e-30:
-        return 0.0
-    freedom = sum(errors) ** 2 / sum(error**2 / (len(values) - 1) for error, values in zip(errors, sides, strict=True))
-    return t_quantile(freedom) * math.sqrt(sum(errors))
+    half = difference.interval[1] - difference.mean
+    return half if half > ROUNDING else 0.0
 
 
 def _crossings(x: np.ndarray, lead: np.ndarray, half: tuple[float, ...] | None) -> list[Crossing]:

@@ -1,7 +1,7 @@
 """Variants as published and resized to the cost of the baseline: is it the design, or the size?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -67,9 +67,9 @@ def chapter(study: Study) -> Chapter:
     over, name = overall.of_tasks(comparison), HEADLINE
     if not any(over.having(label, HEADLINE) for label in comparison.labels):
         over, name = overall.of_pretrainings(comparison), LOSS
-    files = plots.drawn({"matched.svg": (picture, over, name, variants)})
-    captions = {"matched.svg": CAPTION.format(title=metrics.get(name).title.capitalize())}
-    blocks: list[Block] = [INTRO, table(over, name, variants), *plots.pictured(captions, files)]
+    caption = CAPTION.format(title=metrics.get(name).title.capitalize())
+    pictures, files = plots.drawn({"matched.svg": (caption, picture, over, name, variants)})
+    blocks: list[Block] = [INTRO, table(over, name, variants), *pictures]
     return Chapter([Section("At equal cost", blocks)], files)
 
 
@@ -139,18 +139,19 @@ def picture(over: Overall, name: str, variants: list[Pair]) -> Figure | None:
     if len(points) < 2 or baseline not in points:
         return None
 
-    def draw(axes: Axes, _: str, contents: Mapping[str, list[Point]], styles: Mapping[str, ArmStyle]) -> None:
+    def draw(axes: Axes, _: str, contents: Mapping[ArmStyle, list[Point]]) -> None:
         axes.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=1)
-        for label, drawn in contents.items():
+        for style, drawn in contents.items():
             for share, arm, spread, filled in drawn:
                 fill = {} if filled else {"markerfacecolor": "white", "markeredgewidth": 1.2}
-                look = fill | {"linestyle": "none", "markeredgecolor": styles[label].colour}
-                plots.series(axes, styles[label], arm, [share], [spread.mean], y_bars=[spread.sd or 0.0], **look)
+                look = fill | {"linestyle": "none", "markeredgecolor": style.colour}
+                plots.series(axes, replace(style, label=arm), [share], [spread.mean], y_bars=[spread.sd or 0.0], **look)
             means = [spread.mean for _, _, spread, _ in drawn]
-            axes.plot([share for share, *_ in drawn], means, color=styles[label].colour, linewidth=0.9, alpha=0.6, zorder=2)
+            axes.plot([share for share, *_ in drawn], means, color=style.colour, linewidth=0.9, alpha=0.6, zorder=2)
         plots.scale_axis(axes.xaxis, [share for drawn in contents.values() for share, *_ in drawn])
         costs = sorted({KINDS[pair.cost][1] for pair in variants})
-        axes.set(xlabel=f"{' or '.join(costs)}, share of {styles[baseline].name}", ylabel=metrics.get(name).title)
+        name_of_baseline = next(style.name for style in contents if style.is_baseline)
+        axes.set(xlabel=f"{' or '.join(costs)}, share of {name_of_baseline}", ylabel=metrics.get(name).title)
 
     return plots.panels(over.comparison.labels, {"": points}, draw, lines=False, wide=4.6, high=3.2)
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
 from harness.comparison.verdicts import Verdict
-from harness.document import Block, Section
+from harness.document import Section
 from harness.plugins.chapters import along
 from harness.plugins.pictures import plots
 from harness.reports.chapters import Added
@@ -25,10 +25,10 @@ from harness.reports.writing.findings import Effect
 from harness.reports.writing.formats import POINTS, SHARES, Chapter
 from harness.reports.writing.tables import size_text, verdict_text
 
-CAPTIONS = {
-    "changes.svg": "Changes against the baseline with 95 % intervals (90 % of what is shown to be the same). Filled: better or "
+CAPTION = (
+    "Changes against the baseline with 95 % intervals (90 % TOST intervals where the verdict is same). Filled: better or "
     "worse; hollow: inconclusive or the same; grey: within the noise floor or one validation item"
-}
+)
 LOOKS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[Verdict, tuple[str, dict[str, Any]]])
 """Verdict -> what the legend says, and the look of the mark."""
 LEAST = {"score": 2.0, "share": 2.0, "nats": 0.05, "bits/byte": 0.05}
@@ -39,15 +39,16 @@ LEAST_RATIO = 1.1
 def chapter(study: Study) -> Chapter:
     """Pictures, of a number that is swept first."""
     comparison = study.comparison
-    curves, files = along.curves(comparison), plots.drawn({"changes.svg": (change_picture, comparison)})
-    shown: list[Block] = [*plots.drawn_note(comparison), *curves.pictures, *plots.pictured(CAPTIONS, files)]
-    return Chapter([Section("", shown)], {**curves.files, **files})
+    curves, files = along.curves(comparison)
+    changes, of_changes = plots.drawn({"changes.svg": (CAPTION, change_picture, comparison)})
+    return Chapter([Section("", [*plots.drawn_note(comparison), *curves, *changes])], files | of_changes)
 
 
 def change_picture(comparison: Comparison) -> Figure | None:
     """Without what is the same in all arms; None where nothing has changed against a baseline."""
     drawn = plots.drawn_arms(comparison)
-    differing = [of_metric for of_metric in _panels(comparison).values() if any(map(_differs, of_metric))]
+    of_metrics = grouped((effect.name, effect) for effect in findings.effects(comparison)).values()
+    differing = [of_metric for of_metric in of_metrics if any(effect.change.absolute for effect in of_metric)]
     effects = [effect for of_metric in differing for effect in of_metric if effect.label in drawn]
     if not effects:
         return None
@@ -67,15 +68,6 @@ def change_picture(comparison: Comparison) -> Figure | None:
     handles += [Patch(color="0.88", label="noise floor, or one item")] if band else []
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
-
-
-def _panels(comparison: Comparison) -> dict[str, list[Effect]]:
-    """Name of a metric -> its effects."""
-    return grouped((effect.name, effect) for effect in findings.effects(comparison))
-
-
-def _differs(effect: Effect) -> bool:
-    return effect.change.absolute != 0
 
 
 def is_ratio(effect: Effect) -> bool:

@@ -9,7 +9,6 @@ from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import Spread
 from harness.comparison.section import HEADLINE, MAJORITY, Section
-from harness.document import Block
 from harness.document import Section as Part
 from harness.metrics import judged_by
 from harness.plugins.pictures import plots
@@ -19,16 +18,14 @@ from harness.reports.reading.study import Curve, Study
 from harness.reports.writing.formats import Chapter
 from harness.reports.writing.tables import score_title
 
-CAPTIONS = {
-    "score_parameters.svg": "Score against parameters; error bars are one standard deviation over seeds; all panels span the "
-    "same number of points",
-    "score_latency.svg": "Score against latency; error bars are one standard deviation over seeds (latency: launches)",
-    "loss.svg": "Training loss, mean over seeds at the steps common to all runs; 5 % smoothing window",
-}
+PARAMETERS = (
+    "Score against parameters; error bars are one standard deviation over seeds; all panels span the same number of points"
+)
+LATENCY = "Score against latency; error bars are one standard deviation over seeds (latency: launches)"
+LOSS = "Training loss, mean over seeds at the steps common to all runs; 5 % smoothing window"
 Point = tuple[Spread, Spread]
 """Cost and score of an arm."""
 
-TRAINING_LOSS, TOTAL = "finetune/loss", "model/params_total"
 LEAST_SPAN = 0.10
 """An axis of scores spans at least 10 points, so that small differences look small."""
 
@@ -37,18 +34,16 @@ def chapter(study: Study) -> Chapter:
     """Empty where there are no numbers for any of the pictures."""
     comparison, drawn = study.comparison, plots.drawn_arms(study.comparison)
     rows = [row for section in comparison.sections for row in section.rows if row.label in drawn]
-    curves = study.curves_of([run for row in rows for run in row.runs], TRAINING_LOSS)
-    files = plots.drawn(
+    curves = study.curves_of([run for row in rows for run in row.runs], "finetune/loss")
+    latency = judged_by("inference/latency_ms_p50", comparison.has)
+    pictures, files = plots.drawn(
         {
-            "score_parameters.svg": (score_against, comparison, TOTAL),
-            "score_latency.svg": (score_against, comparison, judged_by("inference/latency_ms_p50", comparison.has)),
-            "loss.svg": (loss_curves, comparison, curves),
+            "score_parameters.svg": (PARAMETERS, score_against, comparison, "model/params_total"),
+            "score_latency.svg": (LATENCY, score_against, comparison, latency),
+            "loss.svg": (LOSS, loss_curves, comparison, curves),
         }
     )
-    if not files:
-        return Chapter()
-    blocks: list[Block] = [*plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)]
-    return Chapter([Part("Pictures", blocks)], files)
+    return Chapter([Part("Pictures", [*plots.drawn_note(comparison), *pictures])] if files else [], files)
 
 
 def score_against(comparison: Comparison, metric: str) -> Figure | None:
@@ -68,12 +63,12 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
     factor, unit = plots.axis_unit(metric, [cost.mean for points in panels.values() for cost, _ in points.values()])
     sections = {section.name: section for section in comparison.sections}
 
-    def draw(axes: Axes, name: str, points: Mapping[str, Point], styles: Mapping[str, ArmStyle]) -> None:
-        for place, (label, (cost, score)) in enumerate(points.items()):
+    def draw(axes: Axes, name: str, points: Mapping[ArmStyle, Point]) -> None:
+        for place, (arm, (cost, score)) in enumerate(points.items()):
             point, bars = (cost.mean / factor, score.mean), (_sd(cost, metric) / factor, _sd(score, HEADLINE))
-            size = 13 if styles[label].is_baseline else max(5, 10 - place)  # none hides another one
+            size = 13 if arm.is_baseline else max(5, 10 - place)  # none hides another one
             look = {"linestyle": "none", "clip_on": False, "markersize": size, "zorder": 3 + place / 100}
-            plots.series(axes, styles[label], label, *([value] for value in point), *([bar] for bar in bars), **look)
+            plots.series(axes, arm, *([value] for value in point), *([bar] for bar in bars), **look)
         plots.scale_axis(axes.xaxis, [cost.mean / factor for cost, _ in points.values()])
         axes.margins(x=0.12)
         if axes.get_xscale() == "linear":  # so that costs that are nearly equal look nearly equal
@@ -83,8 +78,8 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
         axes.set(title=name, ylabel=score_title(sections[name]), xlabel=f"{metrics.get(metric).title} ({unit})")
 
     levels = {name: constant(sections[name]) for name in panels}
-    figure = plots.panels(comparison.labels, panels, draw, levels, lines=False)
-    plots.same_span(figure.axes, LEAST_SPAN, highest=1.04)
+    if figure := plots.panels(comparison.labels, panels, draw, levels, lines=False):
+        plots.same_span(figure.axes, LEAST_SPAN, highest=1.04)
     return figure
 
 
@@ -108,11 +103,11 @@ def loss_curves(comparison: Comparison, curves: Curve) -> Figure | None:
             if row.label in plots.drawn_arms(comparison) and of_seeds and len(mean := plots.mean_curve(of_seeds)) > 1:
                 panels.setdefault(section.name, {})[row.label] = mean
 
-    def draw(axes: Axes, name: str, lines: Mapping[str, Line], styles: Mapping[str, ArmStyle]) -> None:
-        plots.draw_smoothed(axes, lines, styles)
+    def draw(axes: Axes, name: str, lines: Mapping[ArmStyle, Line]) -> None:
+        plots.draw_smoothed(axes, lines)
         axes.set(title=name, xlabel="training step", ylabel="training loss", ylim=(min(0, axes.get_ylim()[0]), None))
 
-    return plots.panels(comparison.labels, panels, draw, marked=False, wide=4.2) if panels else None
+    return plots.panels(comparison.labels, panels, draw, marked=False, wide=4.2)
 
 
 CHAPTER = Added(chapter, before=timing.chapter, order=4)

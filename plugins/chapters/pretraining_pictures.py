@@ -22,11 +22,11 @@ from harness.reports.chapters.pretraining import objective
 from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
-CAPTIONS = {
-    "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against tokens, and against time and FLOPs "
-    "where the cost per token differs; mean over seeds",
-    "pretrain_loss.svg": "Pretraining: training loss against tokens, one panel per objective (not comparable across panels)",
-}
+HELD_OUT = (
+    "Pretraining: loss and accuracy on masked held-out tokens against tokens, and against time and FLOPs "
+    "where the cost per token differs; mean over seeds"
+)
+TRAINING = "Pretraining: training loss against tokens, one panel per objective (not comparable across panels)"
 
 TRAINED, TOKENS = "pretrain/loss", "pretrain/tokens"
 COSTS = (TOKENS, "pretrain/duration_s", "pretrain/flops")
@@ -38,16 +38,17 @@ LEAST_SPANS = {LOSS: 0.2, ACCURACY: 0.05}
 FAR = 8
 """Largest over smallest cost of an arm from which an axis of costs is logarithmic."""
 
-Lines = Mapping[str, Line]
-"""Label -> its points."""
+Lines = Mapping[ArmStyle, Line]
 Panel = tuple[str, str, str]
 """Section, measure and cost."""
 
 
 def chapter(study: Study) -> Chapter:
     """Empty where nothing was pretrained."""
-    files = plots.drawn({"masked_loss.svg": (masked_loss, study), "pretrain_loss.svg": (training_loss, study)})
-    return Chapter([Part("", [*plots.pictured(CAPTIONS, files)])] if files else [], files)
+    pictures, files = plots.drawn(
+        {"masked_loss.svg": (HELD_OUT, masked_loss, study), "pretrain_loss.svg": (TRAINING, training_loss, study)}
+    )
+    return Chapter([Part("", [*pictures])] if files else [], files)
 
 
 def points(row: Row, cost: str, measure: str, study: Study) -> Line:
@@ -67,26 +68,24 @@ def points(row: Row, cost: str, measure: str, study: Study) -> Line:
 def masked_loss(study: Study) -> Figure | None:
     """Held-out masked loss and accuracy, two rows of panels a section, against each cost; None without curves."""
     sections = {part.name: part for part in study.comparison.pretrainings}
-    every: dict[Panel, Lines] = {
+    every: dict[Panel, dict[str, Line]] = {
         (name, measure, cost): {row.label: line for row in section.rows if len(line := points(row, cost, measure, study))}
         for name, section in sections.items()
         for measure in LEAST_SPANS
         for cost in COSTS
     }
     names = {name for (name, *_), lines in every.items() if lines}
-    if not names:
-        return None
     costs = [cost for cost in COSTS if cost == TOKENS or any(_differs_by_token(every, name, cost) for name in names)]
     contents = {panel: lines for panel, lines in every.items() if panel[0] in names and panel[2] in costs}
     probed = {row.label for part in sections.values() for row in part.rows if comparable.have_probes(row.runs)}
 
-    def draw(axes: Axes, panel: Panel, lines: Lines, styles: Mapping[str, ArmStyle]) -> None:
+    def draw(axes: Axes, panel: Panel, lines: Lines) -> None:
         name, measure, cost = panel
         factor, unit = _scale(axes, cost, list(lines.values()))
-        for label, line in lines.items():
-            hollow = {"markerfacecolor": "white", "markeredgecolor": styles[label].colour, "markeredgewidth": 1.2}
-            plots.series(axes, styles[label], label, line.x / factor, line.y, **(hollow if label in probed else {}))
-        if probed & lines.keys():
+        for arm, line in lines.items():
+            hollow = {"markerfacecolor": "white", "markeredgecolor": arm.colour, "markeredgewidth": 1.2}
+            plots.series(axes, arm, line.x / factor, line.y, **(hollow if arm.label in probed else {}))
+        if probed & {arm.label for arm in lines}:
             axes.plot([], [], "o", label="hollow: by a probe", color="0.35", markerfacecolor="white")
         if axes.get_xscale() == "linear":
             axes.set_xlim(left=0)
@@ -100,12 +99,12 @@ def masked_loss(study: Study) -> Figure | None:
         if panel[1] == LOSS and entropies:
             levels[panel] = {"unigram entropy": max(entropies)}
     figure = plots.panels(study.comparison.labels, contents, draw, levels, wide=3.3, high=2.7, most=len(costs))
-    for panel, axes in zip(contents, figure.axes, strict=True):
+    for panel, axes in zip(contents, figure.axes if figure else (), strict=True):
         plots.same_span([axes], LEAST_SPANS[panel[1]])
     return figure
 
 
-def _differs_by_token(every: Mapping[Panel, Lines], name: str, cost: str) -> bool:
+def _differs_by_token(every: Mapping[Panel, Mapping[str, Line]], name: str, cost: str) -> bool:
     """Whether arms differ in it per token; where they do not, its panel would repeat that of the tokens."""
     spent, tokens = every[name, LOSS, cost], every[name, LOSS, TOKENS]
     by_token = [spent[label].x[-1] / tokens[label].x[-1] for label in spent.keys() & tokens.keys()]
@@ -141,12 +140,12 @@ def training_loss(study: Study) -> Figure | None:
             if len(line := training_line(row, study)) > 1:
                 where = f", {section.name}" if len(comparison.pretrainings) > 1 else ""
                 contents.setdefault(objective(row.first) + where, {})[row.label] = line
-    return plots.panels(comparison.labels, contents, _train, marked=False, wide=3.6, high=2.8) if contents else None
+    return plots.panels(comparison.labels, contents, _train, marked=False, wide=3.6, high=2.8)
 
 
-def _train(axes: Axes, title: str, lines: Lines, styles: Mapping[str, ArmStyle]) -> None:
+def _train(axes: Axes, title: str, lines: Lines) -> None:
     factor, unit = plots.axis_unit(TOKENS, (line.x.max() for line in lines.values()))
-    plots.draw_smoothed(axes, lines, styles, factor)
+    plots.draw_smoothed(axes, lines, factor)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set(title=title, xlabel=plots.with_unit(metrics.get(TOKENS).title, unit), ylabel="training loss")
 

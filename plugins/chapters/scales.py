@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -51,12 +52,11 @@ def chapter(study: Study) -> Chapter:
     if not panels:
         return Chapter()
     labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
-    files = plots.drawn({"scales.svg": (lambda: plots.panels(labels, panels, _draw_laws, wide=4.2),)})
+    pictures, files = plots.drawn({"scales.svg": (SCALES, partial(plots.panels, wide=4.2), labels, panels, _draw_laws)})
     blocks: list[Block] = [INTRO.format(level=CONFIDENCE)]
     for name, laws in panels.items():
         blocks += [*([escape(name)] if len(panels) > 1 else []), table(laws)]
-    blocks += plots.pictured({"scales.svg": SCALES}, files)
-    return Chapter([Part("Loss against FLOPs over scales", blocks)], files)
+    return Chapter([Part("Loss against FLOPs over scales", [*blocks, *pictures])], files)
 
 
 def laws_of(section: Section) -> dict[str, Law]:
@@ -98,16 +98,16 @@ def table(laws: dict[str, Law]) -> Table:
     return formats.table(["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"], rows)
 
 
-def _draw_laws(axes: Axes, title: str, laws: Mapping[str, Law], styles: Mapping[str, ArmStyle]) -> None:
+def _draw_laws(axes: Axes, title: str, laws: Mapping[ArmStyle, Law]) -> None:
     every = [(flops, loss) for law in laws.values() for flops, losses in law.losses.items() for loss in losses]
     factor, unit = plots.axis_unit(FLOPS, (flops for flops, _ in every))
-    for label, law in laws.items():
+    for arm, law in laws.items():
         points = [(flops / factor, loss) for flops, losses in law.losses.items() for loss in losses]
-        plots.series(axes, styles[label], label, *zip(*points, strict=True), linestyle="none", alpha=0.75)
+        plots.series(axes, arm, *zip(*points, strict=True), linestyle="none", alpha=0.75)
         middles, ends = centres(law.losses), np.array([min(law.losses), max(law.losses)], dtype=float)
         x, y = (fmean(map(math.log, values)) for values in (middles, middles.values()))
         on_line = np.exp(y + law.line.exponent * (np.log(ends) - x))  # the line passes through the centre of the points
-        axes.plot(ends / factor, on_line, linewidth=1.2, zorder=2, **styles[label].line_style)
+        axes.plot(ends / factor, on_line, linewidth=1.2, zorder=2, **arm.line_style)
     plots.scale_axis(axes.xaxis, [flops / factor for flops, _ in every], True)
     plots.scale_axis(axes.yaxis, [loss for _, loss in every], True)
     axes.set(title=title, xlabel=plots.with_unit(metrics.get(FLOPS).title, unit), ylabel=f"{metrics.get(LOSS).title} (nats)")

@@ -4,12 +4,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics, tags
-from harness.comparison.paired import CONFIDENCE
+from harness.comparison.paired import CONFIDENCE, geometric_mean
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
@@ -93,11 +92,11 @@ def chapter(study: Study) -> Chapter:
     files: dict[str, bytes] = {"scaling.csv": _csv(devices)}
     for number, group in enumerate(devices, 1):
         name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
-        files |= plots.drawn({name: (picture, comparison.labels, group)})
         where = f"{escape(group.section.name)}, {escape(group.hardware)}"
         caption = f"Cost by sequence length, {where}; bars span minimum to maximum"
-        parts = [exponents(group), *_crossovers(group), *plots.pictured({name: caption}, files)]
-        blocks.append(Part(f"By length: {where}", parts))
+        pictures, of_group = plots.drawn({name: (caption, picture, comparison.labels, group)})
+        files |= of_group
+        blocks.append(Part(f"By length: {where}", [exponents(group), *_crossovers(group), *pictures]))
     return Chapter([Part("Cost by sequence length", blocks)], files)
 
 
@@ -183,7 +182,7 @@ def _csv(devices: list[Group]) -> bytes:
             for label, points in rows.items():
                 of |= {"arm": label, "metric": quantity, "unit": metrics.get(quantity).unit}
                 for length, values in sorted(points.items()):
-                    mean = math.exp(sum(math.log(value) for value in values) / len(values)) if min(values) > 0 else None
+                    mean = geometric_mean(values) if min(values) > 0 else None
                     spread = {"n": len(values), "geometric_mean": mean, "min": min(values), "max": max(values)}
                     lines.append(of | {"length": length} | spread)
     return formats.csv_file(lines, list(lines[0]))
@@ -196,20 +195,20 @@ def picture(labels: list[str], group: Group) -> Figure | None:
         if of_arms := {label: line for label, points in rows.items() if (line := centres(points))}:
             contents[quantity] = of_arms
 
-    def draw(axes: Axes, quantity: str, rows: Mapping[str, dict[int, float]], styles: Mapping[str, ArmStyle]) -> None:
+    def draw(axes: Axes, quantity: str, rows: Mapping[ArmStyle, dict[int, float]]) -> None:
         values = [value for line in rows.values() for value in line.values()]
         factor, unit = plots.axis_unit(quantity, values)
-        for label, line in rows.items():
-            points = group.values[quantity][label]
-            bars = plots.reaching_bars([*line.values()], [points[length] for length in line])
+        for arm, line in rows.items():
+            points = group.values[quantity][arm.label]
             middles = [value / factor for value in line.values()]
-            plots.series(axes, styles[label], label, [*line], middles, y_bars=bars and np.array(bars) / factor)
+            ends = [[value / factor for value in points[length]] for length in line]
+            plots.series(axes, arm, [*line], middles, y_bars=plots.reaching_bars(middles, ends))
         axes.set(xscale="log", xlabel="length (tokens)", ylabel=f"{_title(quantity)} ({unit})")
         lengths = sorted({length for line in rows.values() for length in line})
         plots.ticks_at_lengths(axes, lengths[:: math.ceil(len(lengths) / 8)])
         plots.scale_axis(axes.yaxis, [value / factor for value in values], True)
 
-    return plots.panels(labels, contents, draw, wide=4.0, high=3.3, most=2) if contents else None
+    return plots.panels(labels, contents, draw, wide=4.0, high=3.3, most=2)
 
 
 CHAPTER = Added(chapter, before=timing.chapter, order=2)

@@ -13,7 +13,7 @@ from statistics import fmean
 import numpy as np
 
 from harness import metrics
-from harness.comparison.paired import by_pretraining, grouped, in_common
+from harness.comparison.paired import Numbers, by_pretraining, grouped, in_common
 from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import Block, Cell, Table
 from harness.document import Section as Part
@@ -88,10 +88,10 @@ def _weights(kind: str, n: int) -> np.ndarray:
     return np.vstack([np.full((1, n), 1 / n), widened])
 
 
-def _mean_draws(values: list[list[list[float]]], kind: str) -> np.ndarray:
+def _mean_draws(values: list[list[list[float]]], kind: str) -> Numbers:
     """(arms, 1 + DRAWS) mean of the values and of resampled ones, over all sections, of values by section and arm."""
     draws = [[_weights(kind, len(of_arm)) @ np.asarray(of_arm) for of_arm in of_section] for of_section in values]
-    return np.mean(draws, axis=0)
+    return np.asarray(np.mean(draws, axis=0))
 
 
 def _on_front(scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ def _on_front(scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
 def _beats(scores: np.ndarray, costs: np.ndarray, index: int) -> np.ndarray:
     """(arms, ...) whether each arm dominates this one; a difference of rounding is none."""
     better, cheaper = scores - scores[index], costs[index] - costs
-    return (better >= -TINY) & (cheaper >= -TINY) & ((better > TINY) | (cheaper > TINY))
+    return np.asarray((better >= -TINY) & (cheaper >= -TINY) & ((better > TINY) | (cheaper > TINY)))
 
 
 COSTS = (

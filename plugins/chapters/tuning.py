@@ -64,7 +64,7 @@ def chapter(study: Study) -> Chapter:
     searches = tunings(study.comparison)
     if not searches:
         return Chapter()
-    files = plots.drawn({"tuning.svg": (picture, study.comparison, searches)})
+    pictures, files = plots.drawn({"tuning.svg": (CAPTION, picture, study.comparison, searches)})
     notes = [] if all(search.is_independent for search in searches) else [DEPENDENT]
     notes += [WHOLE] if any(search.whole < len(search.scores) for search in searches) else []
     notes += [tables.SELECTED_NOTE] if any(search.mark for search in searches) else []
@@ -72,7 +72,6 @@ def chapter(study: Study) -> Chapter:
     labels = [search.label for search in searches]
     baseline = next((label for label in labels if label.startswith("base")), labels[0])
     intro = INTRO.format(baseline=code(f"--baseline {shlex.quote(baseline)}"))
-    pictures = plots.pictured({"tuning.svg": CAPTION}, files)
     blocks: list[Block] = [intro, table(study.comparison, searches), *notes, *pictures]
     return Chapter([Section("Tuned settings", blocks)], files)
 
@@ -129,13 +128,13 @@ def picture(comparison: Comparison, searches: list[Tuning]) -> Figure | None:
     for search in searches:
         if search.is_independent and len(search.scores) > 1:
             contents.setdefault(search.task, {})[search.label] = search.scores
-    return plots.panels(comparison.labels, contents, _draw) if contents else None
+    return plots.panels(comparison.labels, contents, _draw)
 
 
-def _draw(axes: Axes, task: str, arms: Mapping[str, list[float]], styles: Mapping[str, plots.ArmStyle]) -> None:
-    for label, scores in arms.items():
+def _draw(axes: Axes, task: str, arms: Mapping[plots.ArmStyle, list[float]]) -> None:
+    for arm, scores in arms.items():
         numbers = range(1, len(scores) + 1)
-        plots.series(axes, styles[label], label, numbers, [expected_best(scores, number) for number in numbers])
+        plots.series(axes, arm, numbers, [expected_best(scores, number) for number in numbers])
     axes.set(title=task, xlabel="trials", ylabel="expected best score on tuning rows")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 

@@ -1,6 +1,4 @@
-"""Questions besides a report: what differs between two runs, which arms pass a gate or satisfy limits, what a study can
-tell.
-"""
+"""Questions besides a report: what differs between two runs, which arms pass a gate or meet limits, the power of a design."""
 
 from harness.commands import Command
 

@@ -1,4 +1,4 @@
-"""`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict: it takes replicates for one."""
+"""`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict, which needs replicates."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -93,25 +93,18 @@ def _listed(runs: list[Run]) -> str:
     return some_of([f"{run.run_id} ({folders.name_of(run) or run.name})" for run in runs], SHOWN)
 
 
-def differing_settings(first: Run, second: Run) -> list[Setting]:
-    """The settings that differ, seeds among them, without names and places of results."""
-    return _differing(
-        {key: value for key, value in run.params.items() if not arms.within(key, arms.NAMES)} for run in (first, second)
-    )
-
-
-def differing_environment(first: Run, second: Run) -> list[Setting]:
-    """What differs in hardware, code and versions."""
-    return _differing(
-        {key: value for key, value in run.params.items() if key.startswith("environment.")}
-        | {tag: run.tags[tag] for tag in ENVIRONMENT_TAGS if tag in run.tags}
-        for run in (first, second)
-    )
-
-
-def _differing(facts: Iterable[arms.Facts]) -> list[Setting]:
-    first, second = facts
-    return [(key, first.get(key), second.get(key)) for key in arms.varying((first, second))]
+def differing(first: Run, second: Run) -> dict[str, list[Setting]]:
+    """What differs in settings, seeds among them, without names and places of results; and in hardware, code and versions."""
+    runs = (first, second)
+    facts = {
+        "settings": [{key: value for key, value in run.params.items() if not arms.within(key, arms.NAMES)} for run in runs],
+        "environment": [
+            {key: value for key, value in run.params.items() if key.startswith("environment.")}
+            | {tag: run.tags[tag] for tag in ENVIRONMENT_TAGS if tag in run.tags}
+            for run in runs
+        ],
+    }
+    return {part: [(key, a.get(key), b.get(key)) for key in arms.varying((a, b))] for part, (a, b) in facts.items()}
 
 
 def numbers(first: Run, second: Run) -> list[Number]:
@@ -154,14 +147,13 @@ def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
     names = []
     for letter, run in zip("AB", (first, second), strict=True):
         names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {formats.date(run.started)})")
-    settings = {"Settings": differing_settings(first, second), "Environment": differing_environment(first, second)}
     parts = [
         (
-            f"{title} that differ: {len(rows)}",
+            f"{part.capitalize()} that differ: {len(rows)}",
             ["key", "A", "B"],
             [[DASH if text is None else text for text in row] for row in rows],
         )
-        for title, rows in settings.items()
+        for part, rows in differing(first, second).items()
     ]
     results = numbers(first, second)
     equal = sum(number.first == number.second for number in results)
@@ -199,8 +191,8 @@ def _cut(text: str, width: int) -> str:
 
 def _csv(first: Run, second: Run) -> str:
     lines: list[dict[str, object]] = []
-    for part, rows in (("setting", differing_settings(first, second)), ("environment", differing_environment(first, second))):
-        lines += [{"part": part, "name": key, "a": a, "b": b} for key, a, b in rows]
+    for part, rows in differing(first, second).items():
+        lines += [{"part": part.removesuffix("s"), "name": key, "a": a, "b": b} for key, a, b in rows]
     for number in numbers(first, second):
         named: dict[str, object] = {"part": "number", "name": number.metric.name, "unit": number.metric.unit}
         both = {"a": number.first, "b": number.second}

@@ -120,7 +120,7 @@ class Test:
             return Outcome.NOT_JUDGED, self.unpaired
         if self.metric.deterministic:
             is_above = self.loss(change) > self.allowed(change)
-            return (Outcome.ABOVE, f"counted, and more than {self.limit.text} worse") if is_above else (Outcome.PASSED, "")
+            return (Outcome.ABOVE, f"exact count, worse by more than {self.limit.text}") if is_above else (Outcome.PASSED, "")
         if evidence is None:
             return Outcome.NOT_JUDGED, change.reason
         difference, margin, level = evidence.found, self.margin(change), self.level_of_look
@@ -128,36 +128,31 @@ class Test:
             return Outcome.NOT_JUDGED, reason
         good = 1 if self.metric.direction is Direction.HIGHER else -1
         if difference.t_test_p(-good * margin, -good) <= level:
-            return Outcome.INFERIOR, f"shown to be worse by more than {self.limit.text}"
+            return Outcome.INFERIOR, f"worse by more than {self.limit.text}"
         if evidence.tells is not Tells.EVERYTHING:
             return Outcome.NOT_JUDGED, evidence.tells.value
         if difference.t_test_p(-good * margin, good) <= level:
             return Outcome.PASSED, ""
-        return Outcome.NOT_SHOWN, f"not shown to be within {self.limit.text}{self._advice(change, evidence)}"
+        reason, number = f"non-inferiority within {self.limit.text} not shown", self.needed(change, evidence)
+        if number is not None:
+            reason += f"; an equal arm needs {several(number)} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
+        return Outcome.NOT_SHOWN, reason
 
     def _untestable(self, evidence: Evidence, margin: float) -> str:
         """Why no test can decide; empty where one can."""
         if evidence.tells is Tells.NOTHING:
             return str(evidence.tells.value)
         if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
-            return f"{counted(evidence.found.replicates, 'pair')} only; expected {FEWEST_REPLICATES} or more"
+            return f"only {counted(evidence.found.replicates, 'pair')}; verdicts need {FEWEST_REPLICATES}"
         if self.limit.metric in launches.JUDGED and evidence.floor is None:
-            return "no A/A replicate was timed in its session, so that the noise floor is unknown"
+            return "noise floor unknown: no A/A replicate was timed in its session"
         floor = evidence.floor or 0.0
         if evidence.is_too_noisy or (evidence.ratio and floor > margin):
-            return f"noise floor {by_launch.percent_text(floor)}, above what could be judged"
-        return "" if evidence.found.error else "all differences are equal, and the number of items is unknown"
-
-    def _advice(self, change: Change, evidence: Evidence) -> str:
-        """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
-        if evidence.found.independent is None:
-            return ""
-        number = self.needed(change, evidence)
-        pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
-        return f"; an equal arm takes {pairs} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
+            return f"noise floor {by_launch.percent_text(floor)}, too high for {self.limit.text}"
+        return "" if evidence.found.error else "no variance: all differences are equal, and the number of items is unknown"
 
     def needed(self, change: Change, evidence: Evidence) -> int | None:
-        """The fewest pairs with which an equal arm passes; None where that is unknown or beyond MOST_PAIRS."""
+        """The fewest pairs with which an arm that is equal and scatters as these do passes; None where that is unknown."""
         if evidence.found.independent is None:
             return None
         return pairs_needed(evidence.found.sd, self.margin(change), evidence.found.items, self.level_of_look)
@@ -184,17 +179,17 @@ class Test:
         record |= {"direction": metric.direction.value, "allowed": self.limit.text, "outcome": outcome.value, "reason": reason}
         if change is None:
             return record
-        passed, before = outcome is Outcome.PASSED, change.baseline_mean
+        passed, before, evidence = outcome is Outcome.PASSED, change.baseline_mean, change.evidence
         record |= {"before": before, "difference": change.absolute, "replicates": change.n}
         record |= {"margin": self.allowed(change), "gain": passed and self.is_gain(tests)}
-        if (evidence := change.evidence) is None:
+        if evidence is None:
             return record
         floor = None if evidence.floor is None else evidence.in_units(evidence.floor, before)
         record |= {"pairs": change.pairs_are, "interval": self.interval, "confidence": 1 - 2 * self.level_of_look}
         number = self.needed(change, evidence) if outcome is Outcome.NOT_SHOWN else None
         if passed:  # what would show a gain as large as it was measured
             number = evidence.needed(tests * LEVEL / self.level, as_measured=True)
-        more = number - evidence.found.replicates if number is not None and number <= MOST_PAIRS else 0
+        more = number - evidence.found.replicates if number and number <= MOST_PAIRS else 0
         hours = more * change.seconds / 3600 if more > 0 and change.seconds is not None else None
         return record | {"noise_floor": floor, "needed": number if more > 0 else None, "hours": hours}
 
@@ -226,41 +221,43 @@ def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) ->
 def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
     name, before = headline(section) if limit.metric == HEADLINE else limit.metric, section.before
     change, reason = None, ""
-    sides = (("here", row), ("on the other side", before))
+    sides = (("candidate", row), ("baseline", before))
     if before is None:
         reason = _no_baseline(comparison, section)
     elif lacking := [where for where, side in sides if side and not side.values(name)]:
-        reason = f"{name} was not measured {' and '.join(lacking)}"
+        reason = f"{name} was not measured for the {' and '.join(lacking)}"
     elif limit.metric == HEADLINE and (lost := comparison.diverged(row) & before.by_replicate.keys()):
-        reason = f"diverged with {seeds_text(lost)}, which finished on the other side"
+        reason = f"diverged with {seeds_text(lost)}, unlike the baseline"
     elif not (change := section.single_change(row, name)):
-        here, there = (seeds_text(side.values(name)) for side in (row, before))
-        reason = f"no seed ran on both sides: {here} here, {there} there"
+        own, its = (seeds_text(side.values(name)) for side in (row, before))
+        reason = f"no seed in common: the candidate has {own}, the baseline {its}"
     return Test(section, pair.name, replace(limit, metric=name), change, reason)
 
 
 def _no_baseline(comparison: Comparison, section: Section) -> str:
-    """Why the other side is not in this section."""
+    """Why the baseline is not in this section."""
     others = [other for other in comparison.sections if other.task == section.task and other.row_of(section.baseline)]
     if not others:
-        return f"the other side has no finished run of {section.baseline} on this task"
-    here, there = section.facts, others[0].facts
-    keys = [
-        f"{key} ({here.get(key, 'not set')} here, {there.get(key, 'not set')} there)" for key in arms.varying((here, there))
-    ]
-    return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
+        return f"the baseline {section.baseline} has no finished run on this task"
+    own, its = section.facts, others[0].facts
+    keys = [f"{key} ({own.get(key, 'not set')}, baseline {its.get(key, 'not set')})" for key in arms.varying((own, its))]
+    return f"conditions differ from the baseline's: {', '.join(keys)}; --along KEY allows one"
 
 
-def pairs_needed(sd: float, margin: float, items: float = 0.0, level: float = LEVEL) -> int | None:
-    """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
+def several(number: int) -> str:
+    """A number of pairs or seeds that is needed."""
+    return f"{number:,}" if number <= MOST_PAIRS else f"over {MOST_PAIRS:,}"
+
+
+def pairs_needed(sd: float, margin: float, items: float = 0.0, level: float = LEVEL) -> int:
+    """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; MOST_PAIRS + 1 for more."""
 
     def passes(n: int) -> bool:
         """Loss and limit are so many standard errors apart."""
         of_pairs = float(stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER)) * sd / math.sqrt(n)
         return math.hypot(of_pairs, float(ndtri(1 - level) + ndtri(POWER)) * items) <= margin
 
-    number = fewest(passes, FEWEST_REPLICATES)
-    return number if number <= MOST_PAIRS else None
+    return fewest(passes, FEWEST_REPLICATES)
 
 
 def verdict(of_arm: list[Test], scattering: int) -> Verdict:
@@ -380,7 +377,7 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
     ]
     for study, runs in ((old.study, old.runs), (new.study, renamed)):
         if not any(run.status == "finished" for run in runs):
-            raise InputError(f"study {study!r} has no finished run; a gate needs some on both sides")
+            raise InputError(f"study {study!r} has no finished run; gate needs finished runs of both")
     runs = oldest_first([*old.runs, *renamed])
     both = StudyRuns(new.reader, f"{new.study} against {old.study}", runs).compared([FIRST], options.along)
     return both, *_across(both, options)
@@ -395,7 +392,7 @@ def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
     found = results.checked([new, *([results.rows_of(Path(against), asked)] if against else [])], asked)
     if len(found.studies()) > 1:
         scores = some_of(found.metrics(scores=True), MOST_NAMES)
-        raise InputError(f"these results have several scores of a task: expected metric= with one of {scores}")
+        raise InputError(f"these results have several scores per task: expected metric= with one of {scores}")
     name = f"{options.results} against {against}" if against else str(options.results)
     reader = ResultsReader(found, name)
     comparison = StudyRuns(reader, name, reader.runs(name)).compared([FIRST if against else options.baseline])
@@ -457,7 +454,7 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
         if test["reason"]
     )
     notes = [f"{reason}: {', '.join(names)}." for reason, names in reasons.items()]
-    notes += [f"Not in {options.against!r}, so not judged: {', '.join(without)}."] if without else []
+    notes += [f"Not judged, as {options.against!r} does not have it: {', '.join(without)}."] if without else []
     notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]
     verdicts = grouped((candidate["verdict"], candidate["arm"]) for candidate in candidates)
     lines += [*(wrapped(note, 2, "-") for note in notes), *(wrapped(f"{one}: {', '.join(of)}") for one, of in verdicts.items())]
@@ -469,5 +466,5 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
     elif failed:
         result = f"failed: {failed} of {counted(len(tested), 'test')}"
     else:
-        result = f"failed: no gain is shown of {', '.join(idle)}" if idle else f"passed: {counted(len(tested), 'test')}"
+        result = f"failed: no improvement shown for {', '.join(idle)}" if idle else f"passed: {counted(len(tested), 'test')}"
     return "\n".join([*lines, result])

@@ -1,8 +1,8 @@
 """The ledger of `python -m reports gate --ledger FILE`: JSON lines, one a candidate, against one baseline.
 
-The k-th candidate has 6 / (pi k)^2 of the level, or one N-th in a ledger of N analyses: half of it at the first one, a quarter
-at the second, with more seeds, and so on. All sum to the level at most, so that whatever the candidates have in common, and
-whichever of them is looked at again, at most one ledger in twenty holds a false pass (Bonferroni).
+The k-th candidate has 6 / (pi k)^2 of the level, or one N-th in a ledger of N candidates: half of it in its first analysis, a
+quarter in the second, with more seeds, and so on. All sum to the level at most, so that at most one ledger in twenty holds a
+false pass (Bonferroni), whatever the candidates share and whichever is analysed again.
 """
 
 import contextlib
@@ -95,13 +95,15 @@ class Ledger:
         try:
             file = open(path, "a+b", opener=paths.not_a_link)  # noqa: SIM115 - closed below
         except OSError as error:
-            raise InputError(f"ledger={str(path)!r} cannot be written ({error.strerror}); expected a file, no link") from error
+            raise InputError(
+                f"ledger={str(path)!r} cannot be written ({error.strerror}); expected a file, not a link"
+            ) from error
         with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             before = cls.read(path)
             if before.lines and looks not in (None, before.looks):
                 raise InputError(
-                    f"looks={looks}: {str(path)!r} was begun with {before.looks or 'no limit'}; expected a new ledger"
+                    f"looks={looks}: {str(path)!r} was started with {before.looks or 'no limit'}; expected a new ledger"
                 )
             ledger = cls(path, [*before.lines], before.looks if before.lines else looks)
             yield ledger
@@ -120,7 +122,7 @@ class Ledger:
         lines = []
         for number, line in enumerate(paths.read(path, paths.LARGEST_PLAN).splitlines(), 1):
             said = f"ledger={str(path)!r} line {number} is not a candidate"
-            candidate = json_of(line, Candidate, said, "lines that gate has written")
+            candidate = json_of(line, Candidate, said, "lines written by gate")
             lines.append(json.loads(line) | {"verdict": candidate.verdict.value})
         return cls(path, lines, lines[-1]["looks"] if lines else None)
 
@@ -135,12 +137,12 @@ class Ledger:
         return max((line["look"] or 0 for line in self.lines), default=0)
 
     def place(self, runs: list[str]) -> tuple[int, float]:
-        """Which candidate these runs are, and the level of this look at it; InputError where none is left."""
+        """Which candidate these runs are, and the level of this analysis of it; InputError where none remains."""
         earlier = (line["look"] for line in self.lines if line["look"] and set(line["runs"]) & set(runs))
         look = next(earlier, self.spent + 1)
         if self.looks is not None and look > self.looks:
             raise InputError(
-                f"{str(self.path)!r} has used its analyses, looks={self.looks}: expected fewer arms (--arm) or a new ledger"
+                f"{str(self.path)!r} has used all of looks={self.looks} candidates: expected fewer arms (--arm) or a new ledger"
             )
         part = 6 / (math.pi * look) ** 2 if self.looks is None else 1 / self.looks
         return look, math.ldexp(LEVEL * part, -1 - sum(line["look"] == look for line in self.lines))
@@ -150,12 +152,11 @@ class Ledger:
         if self.lines and not moves and not set(baseline["runs"]) & set(self.lines[-1]["baseline"]["runs"]):
             before = self.lines[-1]["baseline"]["name"]
             raise InputError(
-                f"baseline {baseline['name']!r} has no run in common with that of the ledger, {before!r}; "
-                "--move-baseline makes it the one from here on"
+                f"baseline {baseline['name']!r} shares no run with the ledger's baseline {before!r}; --move-baseline accepts it"
             )
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The look at this candidate; what spent none is judged again."""
+        """The line of this candidate, where its test spent a part of the level."""
         return next((line for line in self.lines if line["key"] == key and line["look"] is not None), None)
 
     def add(self, candidate: dict[str, Any], look: int | None) -> dict[str, Any]:
@@ -165,7 +166,7 @@ class Ledger:
         return line
 
     def frontier(self) -> list[dict[str, Any]]:
-        """Candidates that passed against the present baseline and that neither it nor another beats in all measured means."""
+        """Candidates that passed against the present baseline and are Pareto-optimal, with it, in all measured means."""
         known = set(self.lines[-1]["baseline"]["runs"]) if self.lines else set()
         passed = [line for line in self.lines if line["verdict"] in PASSED and known & set(line["baseline"]["runs"])]
         better = {"higher": 1.0, "lower": -1.0}
@@ -184,9 +185,9 @@ class Ledger:
 
 
 def overview(path: Path | None) -> str:
-    """All candidates of a ledger, the frontier, and the level of the next analysis."""
+    """All candidates of a ledger, the Pareto-optimal ones, and the level of the next candidate."""
     if path is None or path.is_symlink() or not path.is_file():
-        raise InputError(f"--ledger {str(path)!r} is not a file: expected a ledger that gate has written")
+        raise InputError(f"ledger={str(path)!r} is not a file: expected a ledger written by gate")
     ledger = Ledger.read(path)
     rows: list[tuple[str, ...]] = [
         (str(line["look"] or "-"), f"{line['study']}/{line['arm']}", line["verdict"], f"{line['level']:.2g}", _changes(line))
@@ -194,10 +195,10 @@ def overview(path: Path | None) -> str:
     ]
     counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(line["verdict"] for line in ledger.lines).items())
     front = ", ".join(f"{line['study']}/{line['arm']}" for line in ledger.frontier())
-    left = "no analysis is left" if ledger.looks == ledger.spent else f"the next one has level {ledger.place([])[1]:.2g}"
-    lines = [table(("look", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []
+    left = "none remains" if ledger.looks == ledger.spent else f"the next has level {ledger.place([])[1]:.2g}"
+    lines = [table(("number", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []
     lines += [wrapped(f"candidates: {counts or 'none'}; {left}", 0)]
-    return "\n".join([*lines, wrapped(f"frontier, by measured means: {front or 'the baseline alone'}", 0)])
+    return "\n".join([*lines, wrapped(f"Pareto-optimal by measured means: {front or 'only the baseline'}", 0)])
 
 
 def _changes(line: dict[str, Any]) -> str:
@@ -219,6 +220,6 @@ def change_text(test: dict[str, Any]) -> str:
 def look_text(line: dict[str, Any]) -> str:
     """What a candidate has spent."""
     if line["look"] is None:
-        return "only counts were compared, which use no interim analysis"
-    before = "seen before, and answered from the ledger: " if line["seen"] else ""
-    return f"{before}analysis {line['look']}, level {line['level']:.2g}"
+        return "only counts, without a test"
+    before = "judged before, " if line["seen"] else ""
+    return f"{before}candidate {line['look']}, level {line['level']:.2g}"

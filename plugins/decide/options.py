@@ -16,8 +16,8 @@ LIMIT = Range(at_least=0, limit=float("inf"))
 class Compare(Store):
     """What differs between two runs: settings, environment, numbers. No verdict.
 
-    Numbers are listed by group: eval, pretrain, inference, train_step, finetune, model, others; in each what does not compare
-    comes last.
+    Numbers are listed by group: eval, pretrain, inference, train_step, finetune, model, others; those that do not compare
+    come last in their group.
     """
 
     run_a: str = word("RUN_A", meaning="Id, folder or name of a run; the beginning of a name is enough.")
@@ -29,7 +29,7 @@ class Compare(Store):
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(Files, Runs):
-    """Tests that arms are not worse than they were.
+    """Tests that arms are not inferior to a baseline.
 
     Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.
     """
@@ -60,12 +60,12 @@ class Gate(Files, Runs):
         if self.study is None and self.results is None and typed - {"output", "uri"} != {"ledger"}:
             raise InputError("gate needs study=NEW or RESULTS, or ledger=FILE alone to show it")
         if self.ledger is None and (self.looks is not None or self.move_baseline):
-            raise InputError("looks= and --move-baseline are of a ledger: expected ledger=FILE")
+            raise InputError("looks= and --move-baseline need ledger=FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pick(Runs):
-    """Arms that satisfy limits, the best score first; exit code 1 where none does."""
+    """Arms that meet limits, the best score first; exit code 1 if none does."""
 
     study: tuple[str, ...] = key((), STUDIES, whole=True)
     max_latency_ms: float | None = key(None, "Maximum latency in ms.", range=LIMIT)
@@ -79,9 +79,10 @@ class Pick(Runs):
 
 @dataclass(frozen=True, kw_only=True)
 class Power(Files, Runs):
-    """The smallest true difference of two scores that is shown in 80 % of studies, before anything is run.
+    """The minimum detectable difference of two scores, at 80 % power, before anything is run.
 
-    How seeds scatter is known from a pilot (study= or pilot=), or stated (sd=). Without them the items alone count.
+    The standard deviation over seeds comes from a pilot (study= or pilot=) or from sd=. Without one, only sampling error is
+    counted.
     """
 
     arms: int | None = key(
@@ -106,6 +107,6 @@ class Power(Files, Runs):
     difference: str | None = key(None, "Difference to detect; prints the seeds and items it takes. Example: 1point.")
 
     def __post_init__(self) -> None:
-        """InputError for two sources of the scatter."""
+        """InputError for two sources of the standard deviation."""
         if sum(map(bool, (self.sd, self.study, self.pilot))) > 1:
-            raise InputError("sd=, study= and pilot= each say how seeds scatter: expected one of them")
+            raise InputError("sd=, study= and pilot= exclude each other: expected one of them")

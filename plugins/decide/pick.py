@@ -1,4 +1,4 @@
-"""`python -m reports pick`: the arms that satisfy limits, those that do not and by what, and those that are not known well."""
+"""`python -m reports pick`: which arms meet limits, which do not and by how much, and which the data leave open."""
 
 import enum
 import math
@@ -10,31 +10,28 @@ from harness.comparison.compare import FIRST, Comparison
 from harness.comparison.labels import seeds_text
 from harness.comparison.section import RESULTS, Row, Section, headline
 from harness.document import DASH
-from harness.errors import InputError, present, unknown
+from harness.errors import InputError, present
 from harness.metrics import judged_by
 from harness.plugins.decide.options import Pick
 from harness.plugins.shared.estimates import NO_BETTER, Estimate, estimate
+from harness.plugins.shared.limits import metric_and_number
 from harness.reports.read import read
 from harness.reports.writing import formats
 from harness.terminal import table, wrapped
-
-RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
-"""Unit -> its smallest and largest value; from 0 to infinity for all others."""
 
 USUAL = ("eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/params_total")
 """Metrics to name where a name has no known group."""
 
 
-class Satisfies(enum.Enum):
-    """Whether a limit is kept; UNSURE where the interval crosses it or decides nothing, or there is none."""
+class Satisfies(enum.IntEnum):
+    """Whether a limit is met, the worst first; UNSURE where an interval crosses it or supports no verdict."""
 
-    YES = "fits"
-    UNSURE = "unsure"
-    NO = "does not fit"
+    NO = 0
+    UNSURE = 1
+    YES = 2
 
 
 Place = tuple[Section, Row]
-WORST_FIRST = (Satisfies.NO, Satisfies.UNSURE, Satisfies.YES)
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Bound:
     at_least: bool = False
 
     def fit(self, estimate: Estimate | None) -> Satisfies:
-        """By the whole interval, where it decides anything; what beats no majority baseline can only not fit."""
+        """By the whole interval, where it supports a verdict; an arm that beats no majority baseline can only fail."""
         if estimate is None or estimate.interval is None:
             return Satisfies.UNSURE
         inside = [end >= self.value if self.at_least else end <= self.value for end in estimate.interval]
@@ -54,13 +51,13 @@ class Bound:
         return fit if not estimate.doubt or (fit is Satisfies.NO and estimate.doubt == NO_BETTER) else Satisfies.UNSURE
 
     def margin(self, estimate: Estimate) -> float:
-        """How far the mean keeps it, in base units: below 0 where it does not."""
+        """Distance of the mean from the limit, in base units: below 0 where it violates it."""
         return estimate.mean - self.value if self.at_least else self.value - estimate.mean
 
 
 @dataclass(frozen=True)
 class Checked:
-    """One bound of one arm, in the section where it is kept worst."""
+    """One bound of one arm, in its worst section."""
 
     bound: Bound
     section: Section
@@ -82,27 +79,7 @@ class Candidate:
 
     @property
     def fit(self) -> Satisfies:
-        return min((checked.fit for checked in self.checked), key=WORST_FIRST.index)
-
-
-def bound_of(key: str, text: str, at_least: bool) -> Bound:
-    """A bound written METRIC=NUMBER; InputError for an undeclared metric, no finite number, and one beyond its values."""
-    name, equals, number = text.partition("=")
-    if not equals:
-        raise InputError(f"{key}={text!r}: expected METRIC=NUMBER, such as eval/score=0.8")
-    if name not in RESULTS:
-        raise unknown("metric", name, [one for one in RESULTS if one.partition("/")[0] == name.partition("/")[0]] or USUAL, key)
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{key}={text!r}: {number!r} must be a number in base units, such as 20e6")
-    least, most = RANGES.get(metrics.get(name).unit, (0.0, math.inf))
-    if not least <= value <= most:
-        expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
-        raise InputError(f"{key}={text!r}: {name} is {expected}: expected a limit of that kind")
-    return Bound(name, value, at_least)
+        return min(checked.fit for checked in self.checked)
 
 
 def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
@@ -130,14 +107,14 @@ def _measured(comparison: Comparison, rows: list[Place], metric: str | None = No
 
 
 def _worst(comparison: Comparison, rows: list[Place], bound: Bound) -> Checked:
-    """The bound where it is kept worst. Scores that some seeds did not reach are doubted."""
+    """The bound in its worst section. Scores of an arm that diverged with some seeds support no verdict."""
     every = []
     for section, row in _measured(comparison, rows, bound.metric) or rows[:1]:
         found, lost = estimate(section, row, bound.metric), comparison.diverged(row)
         if found and lost and metrics.get(bound.metric).unit == "score":
             found = replace(found, doubt=f"diverged with {seeds_text(lost)}")
         every.append(Checked(bound, section, found))
-    return min(every, key=lambda one: (WORST_FIRST.index(one.fit), one.found is not None and bound.margin(one.found)))
+    return min(every, key=lambda one: (one.fit, one.found is not None and bound.margin(one.found)))
 
 
 SHORT = {
@@ -148,13 +125,13 @@ SHORT = {
 """Key -> metric, and its base units in one of the key's."""
 HEADINGS = {
     Satisfies.YES: "Fits: the whole 95 % CI, including sampling error or timing noise, is within each limit",
-    Satisfies.UNSURE: "Unsure: an interval crosses a limit, or what was measured supports no verdict",
+    Satisfies.UNSURE: "Unsure: a CI crosses a limit, or the data support no verdict",
     Satisfies.NO: "Does not fit",
 }
 
 
 def main(options: Pick) -> int:
-    """0 where an arm fits for certain, 1 where none does; InputError for a wrong input."""
+    """0 where an arm fits, 1 where none does; InputError for a wrong input."""
     bounds = bounds_of(options)
     runs = read(options.address, options.study, options.where)
     with runs.reader.guarded():
@@ -171,8 +148,8 @@ def bounds_of(options: Pick) -> list[Bound]:
     """All limits; InputError without any, or for one that cannot be read."""
     of_keys = [(getattr(options, key), metric, factor) for key, (metric, factor) in SHORT.items()]
     bounds = [Bound(metric, factor * value) for value, metric, factor in of_keys if value is not None]
-    bounds += [bound_of("at_most", text, False) for text in options.at_most]
-    bounds += [bound_of("at_least", text, True) for text in options.at_least]
+    for key, is_least in (("at_most", False), ("at_least", True)):
+        bounds += [Bound(*metric_and_number(key, text, RESULTS, USUAL), is_least) for text in getattr(options, key)]
     if not bounds:
         raise InputError(f"pick needs a limit: expected one of {'=, '.join((*SHORT, 'at_most', 'at_least'))}=")
     return bounds
@@ -181,14 +158,14 @@ def bounds_of(options: Pick) -> list[Bound]:
 def text(study: str, every: list[Candidate]) -> str:
     """A table for each of the three kinds."""
     most = max((candidate.tasks for candidate in every), default=0)
-    parts = [f"{study}: the worst task counts for each limit; sorted by score, the mean over tasks"]
+    parts = [f"{study}: limits apply to each arm's worst task; sorted by mean score"]
     for fit, heading in HEADINGS.items():
         alike = [candidate for candidate in every if candidate.fit is fit]
         if alike:
             parts.append(f"{heading}\n\n{_table(alike, most)}")
             parts += ["\n".join(_reasons(candidate) for candidate in alike)] if fit is not Satisfies.YES else []
         elif fit is Satisfies.YES:
-            parts.append("Nothing fits for certain.")
+            parts.append("No arm fits.")
     return "\n\n".join(parts)
 
 
@@ -205,7 +182,7 @@ def _table(candidates: list[Candidate], most: int) -> str:
 
 
 def _value(checked: Checked) -> str:
-    """`12.3 [11.9, 12.8] ms`; the value alone where it is exact or has no interval, a dash where there is none."""
+    """`12.3 [11.9, 12.8] ms`; only the value where it is exact or has no interval, a dash without one."""
     estimate, unit = checked.found, metrics.get(checked.bound.metric).unit
     if estimate is None:
         return DASH
@@ -217,7 +194,7 @@ def _value(checked: Checked) -> str:
 
 
 def _reasons(candidate: Candidate) -> str:
-    """Why the bounds that decide on the arm are not kept."""
+    """Why the arm does not fit, or may not."""
     reasons = [
         f"{metrics.get(checked.bound.metric).title}: {_reason(checked)} ({checked.section.task})"
         for checked in candidate.checked
@@ -233,9 +210,9 @@ def _reason(checked: Checked) -> str:
     if estimate.doubt:
         return estimate.doubt
     if estimate.interval is None:
-        return "one value, without a spread"
+        return "single value, no interval"
     if checked.fit is Satisfies.UNSURE:
-        return "crosses the limit"
+        return "CI crosses the limit"
     unit, over = metrics.get(bound.metric).unit, -bound.margin(estimate)
     in_units = unit in formats.SHARES or not bound.value  # nothing is a share of 0
     size = formats.difference(over, unit) if in_units else formats.percent(100 * over / abs(bound.value))

@@ -1,4 +1,4 @@
-"""`python -m reports power`: the smallest difference of scores that so many seeds and items would show, before they are run."""
+"""`python -m reports power`: the minimum detectable difference of scores for a number of seeds and items, before any run."""
 
 import bisect
 import math
@@ -8,10 +8,10 @@ from statistics import fmean
 
 from harness.comparison import paired
 from harness.comparison.compare import FIRST, Comparison
-from harness.comparison.paired import ASSUMED_SCORE, MOST_PAIRS, Design
+from harness.comparison.paired import ASSUMED_SCORE, Design
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
-from harness.plugins.decide.gate import ALLOWED
+from harness.plugins.decide.gate import ALLOWED, several
 from harness.plugins.decide.options import Power
 from harness.plugins.judge import results
 from harness.plugins.judge.ranks import rankings
@@ -23,16 +23,16 @@ from harness.terminal import counted, table, wrapped
 SEEDS, TIMES = (3, 5, 10, 20), (1, 4, 16)
 """Numbers of seeds shown with the plan's, and numbers of items as multiples of its own."""
 EVER = 10**9
-"""So many seeds, or items, leave nothing open."""
+"""Seeds or items that stand for infinitely many."""
 NONE = "no number of"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A comparison that is planned, and what is known of its scores.
+    """A planned comparison, and what is known of its scores.
 
-    `items` are those of each task. `sd` is the scatter over seeds of the difference of two arms on one task, `per_item` the
-    variance of such a difference over items times their number; None where nothing says it.
+    `items` are those of each task. `sd` is the standard deviation over seeds of the difference of two arms on one task,
+    `per_item` the variance of such a difference over items times their number; None where unknown.
     """
 
     arms: int = 2
@@ -42,27 +42,25 @@ class Plan:
     all_pairs: bool = False
     sd: float | None = None
     per_item: float | None = None
-    source: str = "unknown: the figures are for the items alone"
+    source: str = "unknown, so only sampling error counts"
 
     @property
     def tests(self) -> int:
-        """How many one table holds."""
+        """Number of tests in one table."""
         return self.arms * (self.arms - 1) // 2 if self.all_pairs else self.arms - 1
 
     def smallest(self, seeds: int, items: int) -> float:
-        """The smallest true difference of two means over tasks that is shown with a power of 80 %."""
+        """The true difference of two means over tasks that is detected with a power of 80 %."""
         of_score = paired.items_error(self.score, self.score, (items, items))
         error = of_score if self.per_item is None else math.sqrt(self.per_item / items)
         sd, error = ((one or 0.0) / math.sqrt(self.tasks) for one in (self.sd, error))
         return paired.smallest_difference(seeds, sd, self.tests, items=error)
 
     def ways(self, size: float, seeds: int) -> Iterator[str]:
-        """What shows a difference of this size: seeds with the items of the plan, or items with so many seeds."""
+        """What detects a difference of this size: seeds with the items of the plan, or items with so many seeds."""
         items = self.items or EVER
         needed = paired.fewest(lambda number: self.smallest(number, items) <= size, FEWEST_REPLICATES)
-        number = (
-            f"{needed:,}" if needed <= MOST_PAIRS else f"over {MOST_PAIRS:,}" if self.smallest(EVER, items) <= size else NONE
-        )
+        number = several(needed) if self.smallest(EVER, items) <= size else NONE
         yield f"{number} seeds" + (f" with {items:,} items" if self.items else "")
         if self.items:
             needed = 1 + bisect.bisect_left(range(1, EVER), True, key=lambda number: self.smallest(seeds, number) <= size)
@@ -70,7 +68,7 @@ class Plan:
 
 
 def of_pilot(comparison: Comparison) -> Plan:
-    """As many arms, tasks and items as the pilot has, and the scatter of its pairs; InputError without pairs."""
+    """Arms, tasks, items and standard deviation of the pilot; InputError without pairs."""
     tables = [ranking for ranking in rankings(comparison) if len(ranking.sections) == 1]
     items, variances, per_item = [], [], []
     for ranking in tables:
@@ -81,7 +79,7 @@ def of_pilot(comparison: Comparison) -> Plan:
             variances += [found.replicates_error**2 * free] if found.error and found.of in (Design.SEEDS, Design.RUNS) else []
             per_item += [found.items**2 / row.item] if row.item and found.items else []
     if not variances and not per_item:
-        raise InputError(f"{comparison.study!r} has no two arms with the same two seeds, or the same items")
+        raise InputError(f"{comparison.study!r} has no two arms that share two seeds, or the items")
     return Plan(
         len(comparison.labels),
         len(tables),
@@ -94,10 +92,10 @@ def of_pilot(comparison: Comparison) -> Plan:
 
 
 def planned(options: Power) -> Plan:
-    """What the options say, and the pilot in place of what they do not; InputError where neither says anything of scores."""
+    """The options, completed from the pilot; InputError where neither says how scores vary."""
     plan = Plan()
     if options.sd is not None:
-        plan = Plan(sd=math.sqrt(2) * options.sd, source="√2 times that of single scores: the arms are taken as independent")
+        plan = Plan(sd=math.sqrt(2) * options.sd, source="√2 times sd=, for independent arms")
     elif options.study:
         runs = read(options.address, options.study, options.where)
         with runs.reader.guarded():
@@ -110,7 +108,7 @@ def planned(options: Power) -> Plan:
     said = {name: getattr(options, name) for name in ("arms", "tasks", "items", "score", "all_pairs")}
     plan = replace(plan, **{name: value for name, value in said.items() if value is not None})
     if plan.sd is None and plan.items is None:
-        raise InputError("power knows nothing of seeds and items: expected items=, sd=, study= or pilot=")
+        raise InputError("power needs items=, sd=, study= or pilot=")
     return plan
 
 
@@ -129,16 +127,16 @@ def main(options: Power) -> int:
     against = "all pairs" if plan.all_pairs else "against a baseline"
     print(wrapped(f"{plan.arms} arms, {against} ({counted(plan.tests, 'test')}, Holm), {over}."))
     scatter = "" if plan.sd is None else f"{POINTS * plan.sd:.2f} points on one task, "
-    print(wrapped(f"Scatter of differences over seeds: {scatter}{plan.source}."))
-    alike = "if arms err on different items" if plan.per_item is None else "with errors as alike as in the pilot"
-    known = f"{plan.items:,} per task, at a score of {plan.score:.2f}, {alike}" if plan.items else "unknown, left aside"
+    print(wrapped(f"Standard deviation of differences over seeds: {scatter}{plan.source}."))
+    alike = "for independent errors" if plan.per_item is None else "for errors correlated as in the pilot"
+    known = f"{plan.items:,} per task, at a score of {plan.score:.2f}, {alike}" if plan.items else "unknown, not included"
     print(wrapped(f"Items: {known}."))
     seeds = {} if plan.sd is None else {str(number): number for number in sorted({*SEEDS, options.seeds})}
     items = {f"{plan.items * times:,} items": plan.items * times for times in TIMES} if plan.items else {}
-    rows, columns = seeds | ({"items alone": EVER} if items else {}), items | ({"seeds alone": EVER} if seeds else {})
+    rows, columns = seeds | ({"∞": EVER} if items else {}), items | ({"∞ items": EVER} if seeds else {})
     lines = [(name, *(f"{POINTS * plan.smallest(row, of):.2f}" for of in columns.values())) for name, row in rows.items()]
     print(f"\n{table(('seeds', *columns), lines, 'lr')}\n")
-    print(wrapped("Smallest true difference, in points, that 80 % of such studies would show."))
+    print(wrapped("Minimum detectable difference in points, at 80 % power."))
     if size is not None:
-        print(wrapped(f"To show {options.difference}: {', or '.join(plan.ways(size, options.seeds))}."))
+        print(wrapped(f"To detect {options.difference}: {', or '.join(plan.ways(size, options.seeds))}."))
     return 0

@@ -220,14 +220,14 @@ def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFram
     means, counts = (common.mean(), len(common)) if len(common) else (own, table.count())
     rows = pd.DataFrame({"value": means, "items": counts}).reset_index()
     rows = rows.assign(**{name: single[name].iloc[0] for name in ("task", "metric", "unit", "direction")})
-    said = "" if len(common) == len(table) else f"{len(common):,} of {len(table):,} items, those that every run has"
-    said = said if len(common) else "no item that every run has, so that scores are over different items and do not pair"
+    said = "" if len(common) == len(table) else f"{len(common):,} of {len(table):,} items, those common to all runs"
+    said = said if len(common) else "no item is common to all runs, so scores do not pair"
     values = {(str(run[0]), str(run[1])): common[run].to_numpy() for run in common.columns}
     return rows, Items(tuple(common.index), values) if len(common) else None, said
 
 
 def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
-    """Task -> what repeats there: of one run of each arm items, else tasks; else seeds that arms share, else runs of each.
+    """Task -> its unit of replication: items, else tasks, for one run per arm; else shared seeds, else runs of each arm.
 
     `independent`: runs with equal seeds are not paired.
     """
@@ -278,18 +278,18 @@ def _items(value: float, items: float, error: float) -> float | None:
 
 
 def said(frame: Frame, independent: bool = False) -> list[str]:
-    """What compares with what, in a line, and what that does not cover, each a sentence."""
+    """The design in one line, and what it does not cover, each a sentence."""
     of_tasks, names = designs(frame, independent), {*frame.rows["metric"]}
     known = {task for task, metric in frame.items if metric in names}
     kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
     seeds: Any = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
     if (seeds > 0).sum(axis=1).max() < 2:
         tasks, arms = seeds.shape
-        return [f"{counted(arms, 'arm')}, {counted(tasks, 'task')}: no task has two arms, so nothing is compared."]
+        return [f"{counted(arms, 'arm')}, {counted(tasks, 'task')}: no task has two arms, so there is nothing to compare."]
     columns = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
     parts = [counted(frame.rows[name].nunique(), name) for name in columns]
     too_few = len(kinds.get(Design.TASKS, ())) < 3
-    how = KNOWN.designs | ({Design.TASKS: "one number of each arm, which no test can judge"} if too_few else {})
+    how = KNOWN.designs | ({Design.TASKS: "one value per arm, which no test can judge"} if too_few else {})
     parts += [f"{how[design]}{f' ({some_of(tasks, NAMED)})' if len(kinds) > 1 else ''}" for design, tasks in kinds.items()]
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
@@ -297,10 +297,10 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     scores = frame.rows[frame.rows["unit"] == SCORE].drop_duplicates(["task", "metric"])
     different = [f"{metric} on {task}" for task, metric in zip(scores["task"], scores["metric"], strict=True)]
     several = scores["metric"].nunique() > 1
-    lines += [f"Scores differ by task, and a mean over tasks mixes them: {some_of(different, NAMED)}."] if several else []
+    lines += [f"Tasks have different scores, which a mean over tasks mixes: {some_of(different, NAMED)}."] if several else []
     cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
     missing = [place for place, number, _ in cells if not number]
-    lines += [f"Missing: {some_of(missing, NAMED)}; a mean over tasks compares those that both arms have."] if missing else []
+    lines += [f"Missing: {some_of(missing, NAMED)}; means use the tasks that both arms have."] if missing else []
     fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]
     lines += [f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else []
     few = Design.SEEDS in kinds and (most := int(seeds.to_numpy().max())) < FEWEST_REPLICATES

@@ -1,8 +1,8 @@
-"""All pairs of arms: which can be told apart, which ranks each may have, and how likely each is the best.
+"""All pairs of arms: which differ significantly, which ranks each may have, and the probability that each is the best.
 
 The change of a pair is that of an arm against the baseline (`section.change_over`), with the same verdicts, and all pairs of a
-table are one family (Holm). At most one table of equal arms in twenty holds a difference, and whatever follows from pairs holds
-together: arms without a letter in common are told apart, and the intervals of ranks are simultaneous.
+table are one family (Holm). At most one table of equal arms in twenty holds a difference, and what follows from pairs holds
+jointly: arms that share no letter differ significantly, and the intervals of ranks are simultaneous.
 """
 
 import functools
@@ -36,7 +36,7 @@ class Place:
 
     `rank` is that of its mean, 1 of the best; `ranks` the simultaneous 95 % interval: above are at least the arms shown to be
     better, below those shown to be worse (arXiv:1708.02729). `best`: the probability that no other arm is better; `interval`:
-    that of the mean, of 95 %. Both leave out what all arms share, such as the luck of a seed, and are None where no
+    the 95 % interval of the mean. Both leave out what all arms share, such as a seed effect, and are None where no
     pair has an interval.
     """
 
@@ -69,7 +69,7 @@ class Ranking:
 
     @functools.cached_property
     def better(self) -> set[Pair]:
-        """(better, worse) of all pairs that can be told apart."""
+        """(better, worse) of all pairs that differ significantly."""
         worse = {pair for pair, change in self.changes.items() if change.verdict is Verdict.WORSE}
         return worse | {pair[::-1] for pair, change in self.changes.items() if change.verdict is Verdict.BETTER}
 

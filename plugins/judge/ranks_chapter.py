@@ -12,10 +12,10 @@ from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter
 
-CAPTIONS = {
-    "ranks.svg": "Means with 95 % intervals (not corrected, and without the luck of a seed that all arms share), and ranks. "
-    "Arms without a letter in common can be told apart"
-}
+CAPTION = (
+    "Means with 95 % intervals (not corrected, without the seed effect common to all arms), and ranks. "
+    "Arms that share no letter differ significantly"
+)
 MOST_PANELS = 6
 
 
@@ -25,8 +25,8 @@ def chapter(study: Study) -> Chapter:
     if not (study.options.all_pairs or by_task):
         return Chapter()
     section = ranks_section(comparison, by_task)
-    files = plots.drawn({"ranks.svg": (means, rankings_of(comparison, by_task)[:MOST_PANELS])})
-    blocks = [*plots.pictured(CAPTIONS, files), *section.blocks]
+    pictures, files = plots.drawn({"ranks.svg": (CAPTION, means, rankings_of(comparison, by_task)[:MOST_PANELS])})
+    blocks = [*pictures, *section.blocks]
     return Chapter([Section(section.title, blocks)] if blocks else [], files)
 
 
@@ -39,9 +39,8 @@ def means(rankings: list[Ranking]) -> Figure | None:
     for panel, ranking, shown in zip(axes, rankings, places, strict=True):
         metric = metrics.get(ranking.metric)
         for row, place in enumerate(shown):
-            panel.plot(place.interval or (), [row] * len(place.interval or ()), color="black", linewidth=1.2)
-            words = [place.label, formats.value(place.mean, metric.unit), f"rank {rank_text(place)}"]
-            panel.plot(place.mean, row, marker="o", color="black", markersize=4.5, label="\n".join(words))
+            text = f"{place.label}\n{formats.value(place.mean, metric.unit)}\nrank {rank_text(place)}"
+            plots.interval(panel, row, place.mean, place.interval or (), text)
             beside = f"{rank_text(place)}  {letters_text(place)}"
             panel.annotate(beside, (1.02, row), xycoords=panel.get_yaxis_transform(), va="center", annotation_clip=False)
         panel.set(title=name_of(ranking), xlabel=plots.with_unit(metric.title, formats.scaling(metric.unit, 1.0)[1]))

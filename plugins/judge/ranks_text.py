@@ -1,4 +1,4 @@
-"""All pairs of arms: ranks with their intervals, groups that cannot be told apart, and how likely each arm is the best."""
+"""All pairs of arms: ranks with intervals, groups without significant differences, and the probability of being best."""
 
 from string import ascii_letters
 
@@ -12,19 +12,19 @@ from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import escape, listed
 
 INTRO = f"""\
-Every arm is compared with every other one, paired as with the baseline; p and intervals are corrected for all pairs of a table
-(Holm). Arms without a letter in common can be told apart; arms with one cannot, or, where that would take an arm more than
-{MOST_LETTERS} letters, are neighbours of arms that cannot. *rank* is that of the mean, with a 95 % interval that is
-simultaneous for all arms of a table: above are the arms shown to be better, below those shown to be worse. *best* is the
-probability that no other arm is better, by Student's t of the scatter of all arms and the sampling error of the items; it is
-not corrected, and no verdict."""
-OF_TASKS = "Tasks count as a sample of other tasks: they are what repeats, and their scatter includes that of seeds and items."
+All pairs of arms are compared, paired as with the baseline; p values and intervals are Holm-corrected for the pairs of a
+table. Arms that share no letter differ significantly; arms that share one do not, or, where an arm would have more than
+{MOST_LETTERS} letters, are ranked between arms that do not. *rank* is the rank of the mean, with a 95 % interval, simultaneous
+for all arms of a table: above are the arms shown to be better, below those shown to be worse. *best* is the probability that
+no other arm is better, by Student's t with the variance of all arms and test-set sampling error; it is not corrected and not
+a verdict."""
+OF_TASKS = "Tasks are the unit of replication, as a sample of tasks: their variance includes that of seeds and items."
 
 
 def ranks_section(comparison: Comparison, random_tasks: bool) -> Section:
-    """A table for all tasks and one for each; without blocks where no two arms have the same score or metric of another tool.
+    """A table for all tasks and one for each; empty where no two arms have the same score or metric of another tool.
 
-    `random_tasks`: tasks are what repeats, in one table.
+    `random_tasks`: tasks are the unit of replication, in one table.
     """
     found = rankings_of(comparison, random_tasks)
     parts: list[Block] = [OF_TASKS] if found and random_tasks else []
@@ -42,12 +42,12 @@ def ranks_section(comparison: Comparison, random_tasks: bool) -> Section:
         ]
         apart = {pair: change for pair, change in ranking.changes.items() if {pair, pair[::-1]} & ranking.better}
         blocks: list[Block] = [formats.table(["arm", "mean", "rank", "letters", "best"], rows)]
-        blocks.append(f"{len(apart)} of {count * (count - 1) // 2} pairs can be told apart.")
+        blocks.append(f"{len(apart)} of {count * (count - 1) // 2} pairs differ significantly.")
         if apart:
             lines = [[*map(escape, pair[::-1]), tables.difference(change, metric.unit)] for pair, change in apart.items()]
             blocks.append(Section("", [formats.table(["arm", "minus", "difference"], lines, left=2)], detail=True))
         if missing := [label for label in comparison.labels if label not in ranking.labels]:
-            blocks.append(f"Without a value there: {listed(missing)}.")
+            blocks.append(f"Left out, without a value: {listed(missing)}.")
         title = "" if ranking.metric == HEADLINE else f"{metric.title}: "
         parts.append(Section(escape(title + name_of(ranking)), blocks))
     return Section("All pairs and ranks", [*parts, INTRO] if parts else [])

@@ -98,6 +98,7 @@ class Picture(bytes):
 class ArmStyle:
     """How one arm is drawn; `name` is short enough for a picture."""
 
+    label: str
     name: str
     colour: str
     marker: str
@@ -122,10 +123,10 @@ class ArmStyle:
 def arm_styles(labels: list[str]) -> dict[str, ArmStyle]:
     """A style for every label; the first label is the baseline's."""
     short = short_names(labels)
-    styles = {labels[0]: ArmStyle(short[labels[0]], "black", "*", "-")}
+    styles = {labels[0]: ArmStyle(labels[0], short[labels[0]], "black", "*", "-")}
     for index, label in enumerate(labels[1:]):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-        styles[label] = ArmStyle(short[label], colour, marker, LINES[index // len(COLOURS) % len(LINES)])
+        styles[label] = ArmStyle(label, short[label], colour, marker, LINES[index // len(COLOURS) % len(LINES)])
     return styles
 
 
@@ -223,21 +224,23 @@ def scale_axis(axis: Axis, values: Iterable[float], is_log: bool | None = None) 
 def panels(
     labels: list[str],
     contents: Mapping[Key, Mapping[str, Value]],
-    draw_in: Callable[[Axes, Key, Mapping[str, Value], Mapping[str, ArmStyle]], None],
+    draw_in: Callable[[Axes, Key, Mapping[ArmStyle, Value]], None],
     levels: Mapping[Key, Mapping[str, float]] | None = None,
     lines: bool = True,
     marked: bool = True,
     **size: Any,
-) -> Figure:
-    """A panel for each key, in which `draw_in` draws what its arms have, by label; sizes are those of `grid`.
+) -> Figure | None:
+    """A panel for each key, in which `draw_in` draws what its arms have; None without contents. Sizes are those of `grid`.
 
     Levels are lines at one height by name, or a word where they are far from what is drawn. One legend has the arms, and what
     else has a label.
     """
+    if not contents:
+        return None
     styles = arm_styles(labels)
     figure, axes = grid(len(contents), **size)
     for panel, (key, of_arms) in zip(axes, contents.items(), strict=True):
-        draw_in(panel, key, of_arms, styles)
+        draw_in(panel, key, {styles[label]: value for label, value in of_arms.items()})
         for dashes, (name, height) in zip(DASHES, (levels or {}).get(key, {}).items(), strict=False):
             _level(panel, name, height, dashes)
     drawn = {label for of_arms in contents.values() for label in of_arms}
@@ -257,19 +260,26 @@ def _level(axes: Axes, name: str, height: float, dashes: tuple[int, tuple[int, i
         axes.annotate(text, (x, y), xycoords="axes fraction", ha=alike[0], va=alike[1], color="0.35", fontsize=7.5)
 
 
-def series(axes: Axes, arm: ArmStyle, label: str, x: Any, y: Any, x_bars: Any = None, y_bars: Any = None, **look: Any) -> None:
+def series(axes: Axes, arm: ArmStyle, x: Any, y: Any, x_bars: Any = None, y_bars: Any = None, **look: Any) -> None:
     """Points of an arm with their bars; `look` overrides the style of other arms."""
     size, front = (9, 4) if arm.is_baseline else (6, 3)
     style = arm.line_and_marker | {"markersize": size, "linewidth": 1.3, "zorder": front, "elinewidth": 0.9, "capsize": 2}
     style |= {"markeredgecolor": "white", "markeredgewidth": 0.3}
-    axes.errorbar(x, y, y_bars, x_bars, **style | look)[0].set_label(label)
+    axes.errorbar(x, y, y_bars, x_bars, **style | look)[0].set_label(arm.label)
 
 
-def reaching_bars(middles: list[float], values: Sequence[list[float]]) -> tuple[list[float], list[float]] | None:
-    """Lengths of bars from the middles down to the least and up to the largest values; None where all are single."""
-    below = [max(0.0, middle - min(of_point)) for middle, of_point in zip(middles, values, strict=True)]
-    above = [max(0.0, max(of_point) - middle) for middle, of_point in zip(middles, values, strict=True)]
-    return (below, above) if any(len(of_point) > 1 for of_point in values) else None
+def reaching_bars(middles: Sequence[float], values: Sequence[Sequence[float]]) -> np.ndarray | None:
+    """(2, points) lengths of bars down to the least and up to the largest values; None where all are single."""
+    if all(len(of_point) < 2 for of_point in values):
+        return None
+    ends = [(middle - min(of_point), max(of_point) - middle) for middle, of_point in zip(middles, values, strict=True)]
+    return np.clip(ends, 0, None).T
+
+
+def interval(axes: Axes, row: int, middle: float, ends: Sequence[float], text: str) -> None:
+    """A value with its interval in a row of `rows`; `text` is what the mark says."""
+    axes.plot(ends, [row] * len(ends), color="black", linewidth=1.2)
+    axes.plot(middle, row, marker="o", color="black", markersize=4.5, label=text)
 
 
 def ticks_at_lengths(axes: Axes, lengths: Sequence[float]) -> None:
@@ -336,15 +346,14 @@ def mean_curve(curves: list[dict[int, float]]) -> Line:
     return Line(*(np.array([part.mean() for part in np.array_split(values, bins)]) for values in (steps, means)))
 
 
-def draw_smoothed(axes: Axes, lines: Mapping[str, Line], styles: Mapping[str, ArmStyle], factor: float = 1.0) -> None:
-    """The lines of the arms by label, smoothed, and for few arms unsmoothed too; x is divided by `factor`."""
-    for label, line in lines.items():
-        arm = styles[label]
+def draw_smoothed(axes: Axes, lines: Mapping[ArmStyle, Line], factor: float = 1.0) -> None:
+    """The lines of the arms, smoothed, and for few arms unsmoothed too; x is divided by `factor`."""
+    for arm, line in lines.items():
+        x = line.x / factor
         if len(lines) <= FAINT_LIMIT:
-            axes.plot(line.x / factor, line.y, color=arm.colour, alpha=0.18, linewidth=0.8)
-        axes.plot(
-            line.x / factor, smooth(line.y), label=label, linewidth=1.5, zorder=4 if arm.is_baseline else 3, **arm.line_style
-        )
+            axes.plot(x, line.y, color=arm.colour, alpha=0.18, linewidth=0.8)
+        front = 4 if arm.is_baseline else 3
+        axes.plot(x, smooth(line.y), label=arm.label, linewidth=1.5, zorder=front, **arm.line_style)
 
 
 def smooth(values: np.ndarray) -> np.ndarray:
@@ -363,11 +372,10 @@ def draw(make: Callable[..., Figure | None], *arguments: object) -> Picture | No
         return Picture(svg(figure), figure) if figure else None
 
 
-def pictured(captions: Mapping[str, str], files: Mapping[str, bytes]) -> list[document.Picture]:
-    """The pictures that were drawn, with their captions."""
-    return [document.Picture(name, text) for name, text in captions.items() if name in files]
+def drawn(pictures: Mapping[str, tuple[Any, ...]]) -> tuple[list[document.Picture], dict[str, Picture]]:
+    """The pictures that have any data with their captions, and their files.
 
-
-def drawn(pictures: Mapping[str, tuple[Any, ...]]) -> dict[str, Picture]:
-    """The pictures that have any data: name -> the function that makes the figure, and its arguments."""
-    return {name: picture for name, (make, *arguments) in pictures.items() if (picture := draw(make, *arguments))}
+    `pictures`: name -> its caption, the function that makes the figure, and the arguments of that.
+    """
+    files = {name: picture for name, (_, make, *arguments) in pictures.items() if (picture := draw(make, *arguments))}
+    return [document.Picture(name, pictures[name][0]) for name in files], files

@@ -73,4 +73,4 @@ def _listed(unused: list[leftovers.Leftover], output: Path) -> str:
     rows = [(str(it.path.relative_to(output.absolute())), scaled(it.size, "B"), it.why) for it in largest[:MOST]]
     if len(largest) > MOST:
         rows.append((f"{len(largest) - MOST} smaller ones", scaled(sum(it.size for it in largest[MOST:]), "B"), ""))
-    return table(("below the folder", "size", "why"), rows, "lrl")
+    return table(("path", "size", "reason"), rows, "lrl")

@@ -84,6 +84,6 @@ def _forget(options: Delete, folder: Path, is_study: bool) -> None:
         command = [sys.executable, "-P", "-m", "mlflow", "gc", "--backend-store-uri", uri, "--tracking-uri", uri, *chosen]
         subprocess.run(command, check=True, capture_output=True, text=True)
     except subprocess.CalledProcessError as error:
-        raise InputError(f"MLflow deleted it, but kept it in its trash: {error.stderr.strip().splitlines()[-1:]}") from error
+        raise InputError(f"MLflow deleted it, but it remains in the trash: {error.stderr.strip().splitlines()[-1:]}") from error
     except MlflowException as error:
         raise InputError(f"MLflow {complaint(error)}") from error

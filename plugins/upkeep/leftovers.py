@@ -1,7 +1,7 @@
-"""Files below the folder of all results that no run needs any more.
+"""Stale files in the folder of results, which no run needs any more.
 
-Only what the harness has made is one of them, by the mark in it, or by what only the harness writes: the record in the folder
-of a run, the plan in that of a study. A link, and what is behind one, never is.
+Only files of the harness count: those with its mark, or next to what only it writes, such as the record of a run or the plan of
+a study. Links, and what is behind them, never do.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ OF_REPORT = re.compile(r"\.writing[-.]\w+")
 """Name of the folder of a half-written report."""
 
 SETTLED_S = 3600.0
-"""Seconds without a change after which a temporary file of another machine is one of a process that has ended."""
+"""Seconds without a change after which the process of a temporary file, maybe on another machine, has ended."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,7 @@ def _cache(root: Path) -> Iterator[tuple[Path, str]]:
         if not key or not path.is_dir() or path.is_symlink() or not (path / paths.MARK).is_file():
             continue
         if path.name not in used and path.name.removeprefix("corpus-") not in used:
-            yield path, "data of no run"
-            lock = path.with_name(f"{path.name}.lock")
-            if lock.exists():
-                yield lock, "data of no run"
+            yield from ((one, "unused data") for one in (path, path.with_name(f"{path.name}.lock")) if one.exists())
 
 
 def texts_of_runs(root: Path) -> dict[Path, str]:
@@ -111,7 +108,7 @@ def _old_sessions(root: Path) -> Iterator[tuple[Path, str]]:
             yield path, "corrupt"
             continue
         if state.get("done", True):
-            yield path, "launches of an old timing session"
+            yield path, "launches of a finished timing session"
 
 
 def _checkpoints(root: Path) -> Iterator[tuple[Path, str]]:
@@ -119,7 +116,7 @@ def _checkpoints(root: Path) -> Iterator[tuple[Path, str]]:
     for folder in _runs(root):
         with contextlib.suppress(CorruptError):  # such a run is made again
             if run_log.finished(folder) and (folder / paths.CHECKPOINTS).is_dir():
-                yield folder / paths.CHECKPOINTS, "checkpoints to resume a run that has finished"
+                yield folder / paths.CHECKPOINTS, "checkpoints of a finished run"
 
 
 def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
@@ -141,7 +138,7 @@ def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
         parts = paths.TEMPORARY.fullmatch(path.name)
         has_ended = parts is not None and not psutil.pid_exists(int(parts["process"]))
         if has_ended or (path.exists() and time.time() - path.stat().st_mtime > SETTLED_S):
-            yield path, "half-written: its process was killed"
+            yield path, "temporary file of a killed process"
 
 
 def size_of(path: Path) -> int:

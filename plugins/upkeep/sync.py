@@ -29,7 +29,7 @@ def sync(output: str, uri: str | None) -> int:
     runs = {folder: record for folder, record in run_log.all_records(output).items() if _is_sound(folder, record)}
     try:
         if set_aside := database.renewed(uri or paths.database_uri(output)):
-            print(f"the tracking store was broken: kept as {set_aside}, and made anew from the folders of the runs")
+            print(f"the tracking store was corrupt: kept as {set_aside}, and rebuilt from the folders of the runs")
         trackers: dict[str, Tracker] = {}
         for folder, record in runs.items():
             study = record["tags"]["study"]
@@ -54,7 +54,7 @@ def sync(output: str, uri: str | None) -> int:
 
 
 def _is_sound(folder: Path, record: Record) -> bool:
-    """Whether the run has a result, a record with all that is sent, and files that can be read; what is wrong is printed."""
+    """Whether the run has a result, a record with all that is sent, and readable files; faults are printed."""
     lacks = [*(key for key in SENT if key not in record), *({tags.STUDY} - record.get("tags", {}).keys())]
     faults = run_log.faults(folder) | ({run_log.RECORD: f"has no {lacks[0]}"} if lacks else {})
     if not faults and "time" not in (run_log.result(folder) or {"time": 0}):

@@ -157,7 +157,7 @@ def test_a_changed_prediction_is_found(copy, capsys):
     rewritten(copy, path.name, column(table, "prediction", changed))
     assert main(["verify", str(copy)]) == 1
     said = capsys.readouterr().out
-    assert f"predictions that are not by their logits, from row [{first}] on: 1 in the archive, 0 computed anew" in said
+    assert f"predictions that differ from their logits, from row [{first}] on: 1 in the archive, 0 recomputed" in said
     assert "eval/score: " in said
 
     logits = [table[name].to_pylist() for name in ("logit_0", "logit_1")]
@@ -201,7 +201,7 @@ def test_a_changed_verdict_and_other_words_of_the_report_are_found(copy, capsys)
     text = (copy / "report.md").read_text()
     rewritten(copy, "report.md", text.replace("▲", "▼", 1).encode())
     assert main(["verify", str(copy)]) == 1
-    assert "▼ in the archive, ▲ computed anew" in capsys.readouterr().out
+    assert "▼ in the archive, ▲ recomputed" in capsys.readouterr().out
     (copy / "report.md").write_text(text.replace("worse", "as good"))  # no number: the manifest alone says so
     assert main(["verify", str(copy)]) == 1
     assert "report.md has changed since it was written" in capsys.readouterr().out
@@ -213,7 +213,7 @@ def test_a_report_that_was_taken_away_is_found(copy, capsys):
     (copy / "manifest.json").write_text(json.dumps(manifest | {"report": {}}))
     (copy / "summary.csv").unlink()
     assert main(["verify", str(copy)]) == 1
-    assert "summary.csv: nothing in the archive, a file computed anew" in capsys.readouterr().out
+    assert "summary.csv: nothing in the archive, a file recomputed" in capsys.readouterr().out
 
 
 @pytest.mark.long

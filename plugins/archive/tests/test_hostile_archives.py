@@ -602,4 +602,4 @@ def test_a_changed_prediction_and_hidden_escapes_are_said_in_printable_lines(sou
     archive = Archive(folder, random.Random(0))
     archive.seal()
     code, said = answer(["verify", str(folder)], capsys)
-    assert (code, r"\x1b[2Jenhanced in the archive, enhanced computed anew" in said) == (1, True)
+    assert (code, r"\x1b[2Jenhanced in the archive, enhanced recomputed" in said) == (1, True)

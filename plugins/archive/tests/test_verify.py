@@ -1,4 +1,4 @@
-"""Scores are computed anew from the predictions of every kind of task."""
+"""Scores are recomputed from the predictions of every kind of task."""
 
 import pyarrow
 import pytest
@@ -56,15 +56,15 @@ def test_predictions_that_are_not_those_of_their_logits_are_found():
     checks = Checks()
     table = pyarrow.table(columns | {"prediction": [1, 0, 0]})
     compare_predictions(checks, "run", {"params": params, "metrics": {}}, table, "_mismatched")
-    assert checks.wrong == ["run, predictions that are not by their logits, from row [2] on: 1 in the archive, 0 computed anew"]
+    assert checks.wrong == ["run, predictions that differ from their logits, from row [2] on: 1 in the archive, 0 recomputed"]
 
 
 @pytest.mark.parametrize(
     ("name", "archived", "computed", "difference"),
     [
-        ("report.md", "a\n| −50.9 points ▼ |", "a\n| −50.9 points ▲ |", "line 2: ▼ in the archive, ▲ computed anew"),
-        ("report.md", "a b", "a b\nc", "line 2: nothing in the archive, c computed anew"),
-        ("summary.csv", 'x\n"a, b",0.25', 'x\n"a, b",0.35', "line 2: 0.25 in the archive, 0.35 computed anew"),
+        ("report.md", "a\n| −50.9 points ▼ |", "a\n| −50.9 points ▲ |", "line 2: ▼ in the archive, ▲ recomputed"),
+        ("report.md", "a b", "a b\nc", "line 2: nothing in the archive, c recomputed"),
+        ("summary.csv", 'x\n"a, b",0.25', 'x\n"a, b",0.35', "line 2: 0.25 in the archive, 0.35 recomputed"),
     ],
 )
 def test_a_difference_of_a_report_names_its_line(name: str, archived: str, computed: str, difference: str):

@@ -57,7 +57,7 @@ undecided          GPT is better · needs a study of 10 seeds
                      claimed better
 not testable here  it needs what is not here · published weights
 
-Commands that would settle what is undecided:
+Commands that would settle undecided claims:
 open-one
   python -m harness -m model=gpt,base task=sst2 'seed=range(1,11)'
 

@@ -107,7 +107,7 @@ def test_keys_are_matched_as_they_are_typed():
     assert scores.compare(reading(**more | {"needs": "pretrain.tokens=5"}), runs).points == ()
     with pytest.raises(InputError, match=r"unknown key 'model\.norm_bais'"):
         scores.compare(reading(of="model.norm_bais=true"), runs)
-    with pytest.raises(InputError, match=r"neither a higher nor a lower value is better"):
+    with pytest.raises(InputError, match=r"has no better direction"):
         scores.compare(reading(metric="eval/examples"), runs)
     with pytest.raises(InputError, match="did you mean 'finetune/gradient_norm'"):
         scores.compare(reading(metric="finetune/gradent_norm"), runs)
@@ -141,7 +141,7 @@ def test_arms_that_have_learned_nothing_say_nothing():
     assert len(found(0.6).points) == 1
     assert found(0.705).points == ()
     assert found(0.705).missing == (
-        "a study that can tell, unlike task sst2 (neither arm is shown to beat the majority baseline)"
+        "another study, as these support no verdict: task sst2 (neither arm is shown to beat the majority baseline)"
     )
     assert found(0.705).command == ""
 
@@ -155,7 +155,7 @@ def test_two_arms_on_the_plateau_of_word_frequencies_say_nothing(learned: float,
         one.metrics["pretrain/unigram_entropy"] = 6.7
     found = scores.compare(reading(metric="pretrain/masked_loss"), runs)
     assert len(found.points) == tells
-    assert ("neither arm has left the plateau" in found.missing) != tells
+    assert ("both arms are on the unigram plateau" in found.missing) != tells
 
 
 def test_the_study_that_is_missing_is_named():
@@ -268,7 +268,7 @@ def test_arms_that_both_solve_a_task_say_nothing_of_each_other():
         return scores.compare(reading(), runs)
 
     assert solved(1.0, 0.995).points == ()
-    assert "unlike task sst2 (both arms are at ceiling)" in solved(1.0, 0.995).missing
+    assert "no verdict: task sst2 (both arms are at ceiling)" in solved(1.0, 0.995).missing
     assert len(solved(1.0, 0.98).points) == 1
 
 

@@ -52,7 +52,7 @@ TRAINED, OTHERS = named(claims.Score), named(claims.Speed, claims.Encoded)
 
 def commands_in(text: str) -> dict[str, str]:
     """Claim -> the command below it, its lines joined as a shell does."""
-    listed = text.partition(f"{audit.COMMANDS}\n")[2].partition("\n\n")[0]
+    listed = text.partition(f"{record.COMMANDS}\n")[2].partition("\n\n")[0]
     return {name: lines.replace("\\\n", "") for name, lines in re.findall(r"^(\S+)\n((?: .*(?:\n|$))+)", listed, re.MULTILINE)}
 
 

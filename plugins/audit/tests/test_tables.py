@@ -69,7 +69,7 @@ def test_the_statistic_is_that_of_the_protocol():
 
 
 def test_the_newest_run_of_a_seed_counts_and_one_seed_has_no_spread():
-    assert verdict(row(86.0), [finished(0.5, 1), RUNS[1]]) == "undecided (only 1 seed, which has no spread)"
+    assert verdict(row(86.0), [finished(0.5, 1), RUNS[1]]) == "undecided (only 1 seed, no interval)"
     assert compare(row(86.0), [finished(0.5, 1), *RUNS], STATED).points[0].value == pytest.approx(86)
 
 

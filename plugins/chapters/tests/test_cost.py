@@ -201,12 +201,12 @@ def test_one_score_at_the_end_is_no_curve(make_run, study_of):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("pretrain/masked_loss", "expected METRIC=NUMBER, such as pretrain/masked_loss=6.5"),
+        ("pretrain/masked_loss", "target='pretrain/masked_loss': expected METRIC=NUMBER, such as eval/score=0.8"),
         ("pretrain/mask_loss=6", "did you mean 'pretrain/masked_loss'"),
         ("pretrain/loss=6", "unknown metric 'pretrain/loss'"),
-        ("tune/score=much", "'much' is not a number"),
-        ("tune/score=nan", "'nan' is not a number"),
-        ("tune/score=80", "tune/score is at most 1"),
+        ("tune/score=much", "'much' must be a number"),
+        ("tune/score=nan", "'nan' must be a number"),
+        ("tune/score=80", "tune/score must be between -1 and 1"),
     ],
 )
 def test_wrong_target_is_refused_in_one_line(target: str, message: str, capsys):
@@ -218,7 +218,7 @@ def test_wrong_target_is_refused_in_one_line(target: str, message: str, capsys):
 
 def test_target_without_a_curve_names_those_there_are(chapter):
     curves = curves_of(([7.0, 6.0], [1e6, 4e6]), ([7.0, 6.71], [1e6, 4e6]))
-    with pytest.raises(InputError, match=r"--target tune/score: .* choices: pretrain/masked_loss$"):
+    with pytest.raises(InputError, match=r"target=tune/score: .* choices: pretrain/masked_loss$"):
         chapter(curves, ["tune/score=0.5"])
 
 

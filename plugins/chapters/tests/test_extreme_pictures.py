@@ -10,8 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from harness.comparison.compare import Comparison, compare
+from harness.comparison.paired import grouped
 from harness.plugins.chapters import components, effects, factorial, opening, pictures
 from harness.plugins.pictures import plots
+from harness.reports.writing import findings
 
 pytestmark = pytest.mark.long
 
@@ -148,7 +150,8 @@ def test_changes(comparison: Comparison):
             assert comparison.labels == ["base"]
             return
         check(drawn(figure))
-    effects_of = {name: of for name, of in opening._panels(comparison).items() if any(map(opening._differs, of))}
+    effects_of = grouped((effect.name, effect) for effect in findings.effects(comparison))
+    effects_of = {name: of for name, of in effects_of.items() if any(effect.change.absolute for effect in of)}
     panels = {axes.get_title("left"): of for axes, of in zip(figure.axes, effects_of.values(), strict=False)}
     for axes in (one for one in figure.axes if one.get_visible()):
         places = marks(axes)

@@ -85,6 +85,6 @@ def test_word_frequencies_are_a_line_along_pretraining(make_run):
     assert along.references(section) == {"guessing": 0.5, "word frequencies": 0.51}
     below = md(tables.before_after(section)).splitlines()[-2:]
     assert [line.replace(" ", "") for line in below] == ["|*majoritybaseline*|–|0.500|", "|*wordfrequencies*|–|0.510|"]
-    chapter = along.along_pretraining(compare("s", runs))
-    assert b"word frequencies" in chapter.files["along_pretraining.svg"]
-    assert "by word frequencies alone" in chapter.pictures[0].caption
+    (picture,), files = along.along_pretraining(compare("s", runs))
+    assert b"word frequencies" in files["along_pretraining.svg"]
+    assert "by word frequencies alone" in picture.caption

@@ -47,7 +47,7 @@ def test_equal_arm_passes_and_a_worse_one_fails(log, capsys):
     code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "0.5points")
     assert code == 1
     assert "inferior" in text
-    assert "shown to be worse by more than 0.5points: sst2 base eval/score" in " ".join(text.split())
+    assert "worse by more than 0.5points: sst2 base eval/score" in " ".join(text.split())
     assert text.endswith("failed: 1 of 1 test\n")
     assert max(map(len, text.splitlines())) <= WIDTH
 
@@ -58,13 +58,13 @@ def test_items_that_leave_the_limit_open_pass_nobody(log, capsys):
     log("base", BEFORE, items=872.0)
     code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "0.5points")
     assert code == 1
-    assert "an equal arm takes over 1,000 seeds" in " ".join(text.split())
+    assert "an equal arm needs over 1,000 seeds" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        (BEFORE[:2], BEFORE[:2], "2 pairs only; expected 3 or more"),
+        (BEFORE[:2], BEFORE[:2], "only 2 pairs; verdicts need 3"),
         ([0.51, 0.512, 0.508], [0.50, 0.511, 0.509], "neither arm is shown to beat the majority baseline"),
         ([0.999, 0.998, 1.0], [1.0, 0.999, 0.998], "both arms are at ceiling"),
     ],
@@ -114,7 +114,7 @@ def test_arms_without_a_counterpart_are_named_and_not_judged(log, capsys):
     log("base", BEFORE)
     log("extra", BEFORE)
     code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
-    assert (code, "Not in 'old', so not judged: extra." in text) == (0, True)
+    assert (code, "Not judged, as 'old' does not have it: extra." in text) == (0, True)
     code, text = gate(capsys, "--study", "old", "--against", "new", "--baseline", "extra", "--max-drop", "1%")
     assert code == 0
     log("other", BEFORE, "third")
@@ -170,7 +170,7 @@ def test_an_arm_that_diverged_with_some_seeds_is_not_judged_by_the_others(tracki
     code, text = gate(capsys, *limits)
     assert code == 1
     assert "diverged with seed 3" in text
-    assert f"which finished on the other side: {task} shaky {metric}" in " ".join(text.split())
+    assert f"unlike the baseline: {task} shaky {metric}" in " ".join(text.split())
     log("shaky", [score + 0.001 * (-1) ** at for at, score in enumerate(BEFORE)])
     assert gate(capsys, *limits)[0] == 0
 
@@ -221,7 +221,7 @@ def test_two_studies_without_a_common_arm_fail(log, capsys):
     log("base", BEFORE, "old")
     log("other", BEFORE)
     code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
-    assert (code, "Not in 'old', so not judged: other." in text, "failed: 1 of 1 test" in text) == (1, True, True)
+    assert (code, "Not judged, as 'old' does not have it: other." in text, "failed: 1 of 1 test" in text) == (1, True, True)
 
 
 @pytest.mark.long

@@ -73,7 +73,7 @@ def test_a_loop_of_50_candidates_keeps_the_three_that_are_better(make_run, tmp_p
     assert (ledger.spent, len(ledger.lines), verdicts["worse"]) == (50, 50, 16)
     assert {line["arm"] for line in ledger.frontier()} <= {"c00", "c10", "c20"}
     assert "candidates: 3 better, 16 worse, " in overview(path)
-    assert "no analysis is left" in overview(path)
+    assert "none remains" in overview(path)
     print(overview(path))
 
 
@@ -131,7 +131,7 @@ def test_a_cost_that_is_one_percent_higher_is_seen_in_one_run(log, capsys):
     _, told = gate(capsys, *LEDGER, "--json", limits=limits)
     assert [one["look"] for one in told["candidates"]] == [None] * 3
     code, text = gate(capsys, "--arm", "dear", limits=limits)
-    assert (code, "counted, and more than 1% worse: sst2 dear model/flops_forward" in text) == (1, True)
+    assert (code, "exact count, worse by more than 1%: sst2 dear model/flops_forward" in text) == (1, True)
 
 
 def test_one_task_under_two_conditions_is_two_tasks_of_the_frontier(tracking, typical, capsys):
@@ -145,19 +145,19 @@ def test_one_task_under_two_conditions_is_two_tasks_of_the_frontier(tracking, ty
     code, told = gate(capsys, *LEDGER, "--json", limits=LIMITS[:4])
     assert code == 0
     assert all(len({test["task"] for test in one["tests"]}) == 2 for one in told["candidates"])
-    assert gate(capsys, *LEDGER, limits=())[1].endswith("frontier, by measured means: new/high\n")
+    assert gate(capsys, *LEDGER, limits=())[1].endswith("Pareto-optimal by measured means: new/high\n")
 
 
 def test_the_baseline_moves_when_the_user_says_so(two, log, capsys):
     limits = LIMITS[:4]
     assert gate(capsys, *LEDGER, limits=limits)[0] == 0
     code, text = gate(capsys, *LEDGER, "--baseline", "good", "--arm", "base", limits=limits)
-    assert (code, "baseline 'new/good' has no run in common with that of the ledger, 'new/base'" in text) == (2, True)
+    assert (code, "baseline 'new/good' shares no run with the ledger's baseline 'new/base'" in text) == (2, True)
     assert len(lines()) == 1
     code, text = gate(capsys, *LEDGER, "--baseline", "good", "--arm", "base", "--move-baseline", limits=limits)
-    assert (code, "analysis 2, level 0.0038" in text) == (1, True)
+    assert (code, "candidate 2, level 0.0038" in text) == (1, True)
     assert lines()[-1]["baseline"]["name"] == "new/good"
-    assert gate(capsys, *LEDGER, limits=())[1].endswith("frontier, by measured means: the baseline alone\n")
+    assert gate(capsys, *LEDGER, limits=())[1].endswith("Pareto-optimal by measured means: only the baseline\n")
 
 
 def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
@@ -177,18 +177,18 @@ def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
 @pytest.mark.parametrize(
     ("arguments", "content", "message"),
     [
-        (["--looks", "3"], None, "looks= and --move-baseline are of a ledger: expected ledger=FILE"),
+        (["--looks", "3"], None, "looks= and --move-baseline need ledger=FILE"),
         ([*LEDGER, "--looks", "0"], None, "looks='0' must be a whole number of at least 1"),
         (["--ledger", "no/loop.jsonl"], None, "cannot be written (No such file or directory); expected a file"),
         (
             [*LEDGER],
             '{"look": 1}\n',
-            "line 1 is not a candidate at looks (Field required); expected lines that gate has written",
+            "line 1 is not a candidate at looks (Field required); expected lines written by gate",
         ),
         ([*LEDGER], '{"look": 1', "line 1 is not a candidate"),
         ([*LEDGER], "\xff", "line 1 is not a candidate"),
-        ([*LEDGER, "--looks", "3"], "of 2", "looks=3: 'loop.jsonl' was begun with 2; expected a new ledger"),
-        ([*LEDGER, "--arm", "good"], "of 2", "'loop.jsonl' has used its analyses, looks=2: expected fewer arms (--arm) or"),
+        ([*LEDGER, "--looks", "3"], "of 2", "looks=3: 'loop.jsonl' was started with 2; expected a new ledger"),
+        ([*LEDGER, "--arm", "good"], "of 2", "'loop.jsonl' has used all of looks=2 candidates: expected fewer arms (--arm) or"),
         ([*LEDGER], "bad look", "line 1 is not a candidate"),
         ([*LEDGER], "bad baseline", "line 1 is not a candidate"),
     ],
@@ -212,7 +212,7 @@ def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, c
 def test_arms_that_are_more_than_the_looks_left_spend_none(two, log, capsys):
     log("other", [score + 0.2 for score in BASE], 0.5e9)
     code, text = gate(capsys, *LEDGER, "--looks", "1")
-    assert (code, "has used its analyses, looks=1: expected fewer arms (--arm)" in text) == (2, True)
+    assert (code, "has used all of looks=1 candidates: expected fewer arms (--arm)" in text) == (2, True)
     assert Path("loop.jsonl").read_bytes() == b""
     assert gate(capsys, *LEDGER, "--looks", "1", "--arm", "other")[0] == 0
 

@@ -11,7 +11,7 @@ from scipy.stats import nct, t
 from harness import metrics
 from harness.comparison import by_launch, launches
 from harness.comparison.compare import compare
-from harness.comparison.paired import Replicate
+from harness.comparison.paired import MOST_PAIRS, Replicate
 from harness.comparison.verdicts import Change, Verdict, change, of_evidence
 from harness.metrics import Margin
 from harness.plugins.decide import gate
@@ -78,7 +78,7 @@ def test_advised_number_of_pairs_is_enough_for_an_equal_arm(sd):
     power = 1 - nct.cdf(t.ppf(0.95, pairs - 1), pairs - 1, 0.02 * math.sqrt(pairs) / sd)
     assert power >= 0.75
     assert pairs == 2 or 1 - nct.cdf(t.ppf(0.95, pairs - 2), pairs - 2, 0.02 * math.sqrt(pairs - 1) / sd) < 0.85
-    assert pairs_needed(10.0, 0.001) is None
+    assert pairs_needed(10.0, 0.001) > MOST_PAIRS
 
 
 def timed_change(factor: float, rng: np.random.Generator, floor: float | None, rounds: int = 5) -> Change:
@@ -147,9 +147,9 @@ def shift(found: Change, pairs: int) -> float:
 
 def test_one_pair_or_nothing_that_scatters_is_not_judged():
     one = of_scores(np.array([0.8]), np.array([0.9]))
-    assert judge(one, DROP) == (Outcome.NOT_JUDGED, "1 pair only; expected 3 or more")
+    assert judge(one, DROP) == (Outcome.NOT_JUDGED, "only 1 pair; verdicts need 3")
     two = of_scores(np.array([0.8, 0.7]), np.array([0.81, 0.7]), 1 / 872)
-    assert judge(two, DROP) == (Outcome.NOT_JUDGED, "2 pairs only; expected 3 or more")
+    assert judge(two, DROP) == (Outcome.NOT_JUDGED, "only 2 pairs; verdicts need 3")
     scores = np.array([0.8, 0.7, 0.75])
     tied = of_scores(scores, scores)
     assert "all differences are equal" in judge(tied, DROP)[1]
@@ -182,7 +182,7 @@ def test_what_is_not_shown_says_how_many_seeds_it_takes():
     found = of_scores(np.array([0.8, 0.8, 0.8]), np.array([0.81, 0.78, 0.8]))
     outcome, reason = judge(found, DROP)
     assert outcome is Outcome.NOT_SHOWN
-    assert "an equal arm takes 6 seeds" in reason
+    assert "an equal arm needs 6 seeds" in reason
 
 
 def arm(make_run, name: str, scores: list[float], first: int = 0, **more: object) -> list:
@@ -196,22 +196,25 @@ def only(runs: list) -> gate.Test:
 
 def test_without_pairs_there_is_nothing_to_judge(make_run):
     base = arm(make_run, "base", [0.8, 0.81, 0.8])
-    assert "seeds 7, 8 here, seeds 0, 1, 2 there" in only([*base, *arm(make_run, "new", [0.8, 0.8], 7)]).judged[1]
+    assert (
+        "the candidate has seeds 7, 8, the baseline seeds 0, 1, 2"
+        in only([*base, *arm(make_run, "new", [0.8, 0.8], 7)]).judged[1]
+    )
     elsewhere = [*base, *arm(make_run, "new", [0.8, 0.8], task="rte")]
     found = gate.tests(compare("s", elsewhere), [Pair("new", "new", "base")], [DROP])
     assert [(one.section.task, *one.judged) for one in found] == [
-        ("rte", Outcome.NOT_JUDGED, "the other side has no finished run of base on this task"),
+        ("rte", Outcome.NOT_JUDGED, "the baseline base has no finished run on this task"),
         ("sst2", Outcome.NOT_JUDGED, "new has no finished run of this task"),
     ]
     renamed = arm(make_run, "base learning_rate=0.1", [0.8, 0.8], task="rte")  # the task ran there, with another setting
     again = gate.tests(compare("s", [*elsewhere, *renamed]), [Pair("new", "new", "base")], [DROP])
     assert [one.judged for one in again] == [one.judged for one in found]
     unscored = only([*base, make_run("new", 0, {}), make_run("new", 1, {})])
-    assert unscored.judged[1] == "eval/score was not measured here"
+    assert unscored.judged[1] == "eval/score was not measured for the candidate"
 
 
 def test_other_conditions_are_named(make_run):
     base = arm(make_run, "base", [0.8, 0.81], params={"finetune.epochs": "3"})
     found = only([*base, *arm(make_run, "new", [0.8, 0.81], params={"finetune.epochs": "5"})])
     assert found.judged[0] is Outcome.NOT_JUDGED
-    assert "finetune.epochs (5 here, 3 there); --along KEY" in found.judged[1]
+    assert "finetune.epochs (5, baseline 3); --along KEY" in found.judged[1]

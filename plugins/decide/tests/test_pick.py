@@ -47,15 +47,15 @@ def test_arms_are_sorted_into_three_kinds_by_score(log, capsys):
     assert groups(text) == {"Fits": ["smaller", "small"], "Unsure": ["noisy"], "Does not fit": ["big", "weak"]}
     assert "- big: parameters: 43.4 % above the limit (sst2)" in text
     assert "- weak: score: 10.0 points below the limit (sst2)" in text
-    assert "- noisy: score: crosses the limit (sst2)" in text
+    assert "- noisy: score: CI crosses the limit (sst2)" in text
 
 
 def test_one_value_that_is_trained_or_timed_is_unsure_and_a_count_is_exact(log, capsys):
     log("base", 0.9, seeds=1)
     code, text = pick(capsys, "--at-least", "eval/score=0.5")
     assert (code, groups(text)) == (1, {"Unsure": ["base"]})
-    assert "Nothing fits for certain." in text
-    assert "one value, without a spread" in text
+    assert "No arm fits." in text
+    assert "single value, no interval" in text
     assert groups(pick(capsys, "--max-params", "2e6")[1]) == {"Fits": ["base"]}
 
 
@@ -178,8 +178,8 @@ def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
     [
         ([], "pick needs a limit: expected one of max_latency_ms="),
         (["--max-params", "many"], "max_params='many' must be a finite number at least 0"),
-        (["--at-most", "model/params_total=nan"], "'nan' must be a number in base units, such as 20e6"),
-        (["--at-least", "eval/score=50"], "at_least='eval/score=50': eval/score is between -1 and 1: expected a limit"),
+        (["--at-most", "model/params_total=nan"], "'nan' must be a number in base units, such as 0.8 or 20e6"),
+        (["--at-least", "eval/score=50"], "at_least='eval/score=50': eval/score must be between -1 and 1"),
         (["--at-least", "eval/score"], "at_least='eval/score': expected METRIC=NUMBER"),
         (["--at-least", "eval/scor=1"], "unknown metric 'eval/scor'; did you mean 'eval/score'? choices for `at_least`: "),
         (["--at-most", "sst2=1"], "unknown metric 'sst2'; choices for `at_most`: eval/score, inference/latency_ms_p50, "),

@@ -73,8 +73,8 @@ def test_one_run_of_each_arm_says_what_its_items_leave_open(tmp_path, capsys):
     file.write_text("\n".join(["arm,task,metric,item,value", *lines]), "utf-8")
     assert main(["power", "--pilot", str(file)]) == 0
     error = math.sqrt(np.var(np.subtract(right["base"], right["new"], dtype=float)) / 100)
-    shown = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("items alone"))
-    assert float(shown.split()[2]) == pytest.approx(100 * error * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=0.02)
+    shown = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("∞"))
+    assert float(shown.split()[1]) == pytest.approx(100 * error * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=0.02)
 
 
 PILOT = "model,task,run,metric,value\n" + "".join(
@@ -92,19 +92,19 @@ def test_the_command_says_what_it_knows_and_from_where(tmp_path, capsys):
     assert main([*words, "--difference", "5points"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "5 arms, all pairs (10 tests, Holm), mean of 2 tasks." in text
-    assert "Scatter of differences over seeds: 1.00 points on one task, from 2 pairs of arms in pilot.csv." in text
-    row = next(line for line in text.split("seeds alone ")[1].split("items alone") if line)
+    assert "Standard deviation of differences over seeds: 1.00 points on one task, from 2 pairs of arms in pilot.csv." in text
+    row = next(line for line in text.split("∞ items ")[1].split("∞") if line)
     plan = Plan(5, 2, 277, 0.71, all_pairs=True, sd=0.01)
     assert f"5 {100 * plan.smallest(5, 277):.2f} " in row
-    assert "To show 5points: no number of seeds with 277 items, or " in text
+    assert "To detect 5points: no number of seeds with 277 items, or " in text
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "power knows nothing of seeds and items: expected items=, sd=, study= or pilot="),
+        ([], "power needs items=, sd=, study= or pilot="),
         (["--items", "9", "--difference", "1%"], "difference='1%': expected a size above 0 and below 100, such as 0.5points"),
-        (["--sd", "0.1", "--pilot", "x.csv"], "sd=, study= and pilot= each say how seeds scatter: expected one of them"),
+        (["--sd", "0.1", "--pilot", "x.csv"], "sd=, study= and pilot= exclude each other: expected one of them"),
         (["--pilot", "missing.csv"], "'missing.csv' does not exist: expected a file or folder of results"),
         (["--sd", "2"], "sd='2' must be above 0 and below 1"),
     ],

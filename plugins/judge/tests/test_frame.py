@@ -204,14 +204,14 @@ def test_items_that_an_arm_lacks_are_left_out_of_all_and_said():
     found = frame.checked(rows)
     assert found.rows.set_index("arm").loc[["a", "b"], "value"].tolist() == [30 / 80, 1.0]
     assert found.rows["items"].tolist() == [80, 80]
-    assert "rte: 80 of 100 items, those that every run has." in frame.said(found)
+    assert "rte: 80 of 100 items, those common to all runs." in frame.said(found)
 
 
 def test_arms_without_an_item_in_common_do_not_pair():
     rows = single({"a": np.tile([0.0, 1.0], 50), "b": np.ones(100)})
     found = frame.checked(rows.assign(item=range(200)))
     assert found.rows["value"].tolist() == [0.5, 1.0]
-    assert "rte: no item that every run has, so that scores are over different items and do not pair." in frame.said(found)
+    assert "rte: no item is common to all runs, so scores do not pair." in frame.said(found)
 
 
 def test_a_score_that_is_no_mean_of_its_items_keeps_its_own_value():
@@ -261,8 +261,8 @@ def test_what_is_missing_is_said():
 @pytest.mark.parametrize(
     ("rows", "line"),
     [
-        (table().iloc[:4], "1 arm, 1 task: no task has two arms, so nothing is compared."),
-        (table(task=["rte"] * 4 + ["cola"] * 4), "2 arms, 2 tasks: no task has two arms, so nothing is compared."),
+        (table().iloc[:4], "1 arm, 1 task: no task has two arms, so there is nothing to compare."),
+        (table(task=["rte"] * 4 + ["cola"] * 4), "2 arms, 2 tasks: no task has two arms, so there is nothing to compare."),
         (table().iloc[[0, 1, 4, 5]], "Only 2 seeds; verdicts over seeds need 3."),
     ],
 )

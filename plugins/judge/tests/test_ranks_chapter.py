@@ -34,11 +34,11 @@ def test_tables_say_rank_letters_and_the_chance_of_being_best(chapter):
         "| gau | 0.770 | 3 [3, 3] | b | < 1 % |",
     ):
         assert line in rte
-    assert "5 of 6 pairs can be told apart." in rte
+    assert "5 of 6 pairs differ significantly." in rte
     assert "| albert | base |" not in rte  # differences of those that are
     assert "| gau | base | −3.0 [" in rte
     assert "| rope |" not in text[text.index("### cola") :]
-    assert "Without a value there: rope." in text[text.index("### cola") :]
+    assert "Left out, without a value: rope." in text[text.index("### cola") :]
 
 
 def test_the_picture_has_every_arm_of_every_table_with_its_letters(chapter):

@@ -122,7 +122,7 @@ def test_a_dry_run_lists_sizes_largest_first_and_removes_nothing(results, run_ha
     out, goes, _ = results
     done = run_harness("clean", f"output={out}", "--dry-run")
     lines = done.stdout.splitlines()
-    assert lines[2].split() == ["cache/eeee5555", "5.09", "kB", "data", "of", "no", "run"]
+    assert lines[2].split() == ["cache/eeee5555", "5.09", "kB", "unused", "data"]
     assert lines[-1].startswith(f"{len(goes)} files and folders, 17.")
     assert all(path.exists() for path in goes)
 
@@ -258,7 +258,7 @@ def test_an_output_of_before_there_were_marks_is_recognised(sweep, tmp_path, run
         mark.unlink()
     done = run_harness("clean", f"output={out}", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "launches of an old timing session" in done.stdout
+    assert "launches of a finished timing session" in done.stdout
     (tmp_path / "prepared").mkdir()
     shutil.copytree(sweep.output / "cache", tmp_path / "prepared" / "cache")
     assert run_harness("clean", "output=prepared", "--yes").returncode == 0

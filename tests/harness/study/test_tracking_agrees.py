@@ -122,7 +122,7 @@ def test_torn_database_stops_no_run_and_sync_makes_it_anew(run_harness, run_modu
     assert (synced.returncode, synced.stderr) == (0, "")
     (kept,) = (one for one in output.glob("mlflow.db.broken-*") if not one.name.endswith(("-wal", "-shm")))
     assert synced.stdout.splitlines() == [
-        f"the tracking store was broken: kept as {kept}, and made anew from the folders of the runs",
+        f"the tracking store was corrupt: kept as {kept}, and rebuilt from the folders of the runs",
         "synced 3 runs",
     ]
     assert kept.read_bytes() == torn

@@ -1,0 +1,35 @@
+"""Limits and targets that are typed as METRIC=NUMBER."""
+
+import math
+from collections.abc import Sequence
+
+from harness import metrics
+from harness.errors import InputError, unknown
+
+RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
+"""Unit -> its smallest and largest value; from 0 to infinity for all others."""
+
+
+def metric_and_number(key: str, text: str, names: Sequence[str], usual: Sequence[str]) -> tuple[str, float]:
+    """The metric, one of `names`, and a number in its base units.
+
+    InputError, which names the `key`, for an unknown metric, no finite number, and one outside the range of the metric.
+    The choices are the metrics of the same group, such as `eval/`, or the `usual` ones.
+    """
+    name, equals, number = text.partition("=")
+    if not equals:
+        raise InputError(f"{key}={text!r}: expected METRIC=NUMBER, such as eval/score=0.8")
+    if name not in names:
+        group = f"{name.partition('/')[0]}/"
+        raise unknown("metric", name, [one for one in names if one.startswith(group)] or usual, key)
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{key}={text!r}: {number!r} must be a number in base units, such as 0.8 or 20e6")
+    least, most = RANGES.get(metrics.get(name).unit, (0.0, math.inf))
+    if not least <= value <= most:
+        expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
+        raise InputError(f"{key}={text!r}: {name} must be {expected}")
+    return name, value
