@@ -70,6 +70,7 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
     parsed.begin()
 
     def run(configs: list[Any]) -> int:
+        parsed.refuse(configs)
         with live_line("loading torch"):  # a wrong key is refused before
             function = chosen.function()
         return function(parsed, configs)

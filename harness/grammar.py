@@ -105,6 +105,9 @@ class Composed:
             if not choice.startswith(("-", "+", "~")) and group_of(choice) not in of_runs and near and near[0] in own:
                 raise unknown("key", group_of(choice), {*own, *of_runs}, "this command", near)
 
+    def refuse(self, configs: list[Any]) -> None:
+        """InputError for runs that can be refused before torch is loaded."""
+
     def begin(self) -> None:
         """Starts slow work in parallel with the composition."""
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness import hardware, paths, study
 from harness.commands import COMPLETION, commands
 from harness.config import command_line, compose
-from harness.config.choices import DERIVED, Device
-from harness.errors import InputError
+from harness.config.choices import DERIVED
 from harness.hardware import outer_launcher
 from harness.terminal import console, live_line
 
@@ -47,9 +46,8 @@ def _main(arguments: list[str]) -> int:
 
 
 def _run_study(configs: "list[RunConfig]") -> int:
-    wants_gpu = any(config.hardware.device is Device.cuda for config in configs)
-    if wants_gpu and not hardware.has_gpu_driver() and command_line.sweep() is None:  # else the job of a sweep fails alone
-        raise InputError(hardware.NO_GPU)
+    if command_line.sweep() is None:  # else the job of a sweep fails alone
+        hardware.refuse_without_driver(configs)
     with contextlib.ExitStack() as stack:
         for output in {config.output for config in configs}:
             command_line.refuse_output(output)

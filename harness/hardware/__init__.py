@@ -1,6 +1,14 @@
 """The machine: its device as a worker uses it, facts about it, its energy counters and the load of others."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.config.choices import Device
+from harness.errors import InputError
+
+if TYPE_CHECKING:
+    from harness.config.schema import RunConfig
 
 NO_GPU = "hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu"
 
@@ -11,3 +19,9 @@ NODES = ("nvidia[0-9]*", "kfd", "dxg")
 def has_gpu_driver() -> bool:
     """Whether a GPU may be there; without torch, whose import takes seconds."""
     return any(node for name in NODES for node in Path("/dev").glob(name))
+
+
+def refuse_without_driver(configs: "Iterable[RunConfig]") -> None:
+    """InputError for runs on a GPU where there cannot be one; without torch."""
+    if any(config.hardware.device is Device.cuda for config in configs) and not has_gpu_driver():
+        raise InputError(NO_GPU)

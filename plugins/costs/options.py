@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from harness import study
+from harness import hardware, study
 from harness.errors import InputError
 from harness.grammar import Composed, key
 from harness.models.ranges import Range
@@ -21,6 +21,13 @@ def bytes_of(name: str, text: str) -> int:
     if not 0 < size < float("inf"):
         raise InputError(f"{name}={text!r} must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB")
     return int(size)
+
+
+class Measured(Composed):
+    """Measures on the device of its runs."""
+
+    def refuse(self, configs: list[Any]) -> None:
+        hardware.refuse_without_driver(configs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +56,7 @@ class Plan(Composed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile(Composed):
+class Profile(Measured):
     """Parameters, FLOPs, latency and memory of variants side by side, without data and training.
 
     Everything else chooses the variants, as for `python -m harness`: model=base,windowed scale=mini 'enhancement=[swiglu]'
@@ -63,12 +70,17 @@ class Profile(Composed):
     json: bool = key(False, "Write the raw values to profile.json.")
     to: Path = key(Path("multirun", "profile"), "Folder of these files, in `output` if that is set.")
 
+    def refuse(self, configs: list[Any]) -> None:
+        if self.trace and any(config.hardware.device.value != "cpu" for config in configs):
+            raise InputError("--trace reads the clock of the CPU: expected hardware=cpu")
+        super().refuse(configs)
+
     def overrides(self) -> list[str]:
         return [*([] if self.is_sweep else ["-m"]), *self.with_a_task()]  # each column is a run of a sweep
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory(Composed):
+class Memory(Measured):
     """Shows what a training step holds in memory, measured and by formula.
 
     Everything else chooses model and machine: model=albert scale=base hardware.threads=2 ...

@@ -32,21 +32,23 @@ HUB = re.compile(r"([\w.-]+/[\w.-]+)(@\w+)?")
 """A name on the hub, and its revision."""
 
 
-def text(run: Path, licence: str) -> str:
-    """The card of a finished run; InputError where its config or its results cannot be read."""
+def text(run: Path, licence: str, has_head: bool = True) -> str:
+    """The card of a finished run, exported with its head or without; InputError where config or results cannot be read."""
     try:
         config: Any = OmegaConf.to_container(own_files.load(run / "config.yaml"), resolve=True)
         result, record = records.read(run / run_log.RESULT, Result), records.read(run / run_log.RECORD, Record)
-        return _card(config, result["metrics"], record["tags"], licence)
+        return _card(config, result["metrics"], record["tags"], licence, has_head)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, OmegaConfBaseException) as error:  # of other shapes
         raise InputError(f"{run} has no readable config.yaml, result.json or run.json, of which its card is made") from error
 
 
-def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, str], licence: str) -> str:
+def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, str], licence: str, has_head: bool) -> str:
     is_finetuned = "eval/score" in measured
     source = config["task" if is_finetuned else "corpus"]
     kinds = DATA["kinds"]
     kind = kinds.get(config["task"]["kind"], kinds["classification"]) if is_finetuned else kinds["pretraining"]
+    if is_finetuned and not has_head:
+        kind = kinds["encoder"]
     data, hub = on_one_line(source["name"]), source.get("hub")
     weights = HUB.fullmatch(str(config.get("model", {}).get("init_from")))
     base = weights and weights[1]

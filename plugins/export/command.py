@@ -32,7 +32,8 @@ def main(options: Export) -> int:
     elif options.format == "onnx":
         print(export_onnx(checkpoint, options.to or run / "onnx"))
     else:
-        readme = card.text(run, options.license) if (run / run_log.RESULT).is_file() else None
+        has_head = native.read(checkpoint)[1].encoder is None  # that of another package is exported alone
+        readme = card.text(run, options.license, has_head) if (run / run_log.RESULT).is_file() else None
         print(export(checkpoint, options.to or run / "export", options.family, readme))
         print(f"model card: {'README.md' if readme else 'none, as the weights are not in the folder of a run'}")
         for line in (readme or "").splitlines():

@@ -4,12 +4,14 @@ It needs no further runs: each run records the scores, statistic, average and se
 """
 
 import ast
+import functools
 import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,6 +29,7 @@ from harness.reports.writing.formats import POINTS, Chapter, escape
 TEXTS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, str])
 MEANINGS = TEXTS["meanings"].splitlines()
 STATISTICS: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "median": median, "best": max}
+TITLE = "GLUE by protocol"
 CLEAN = ("same runs, plain", "plain", "difference")
 CAUSES = ("tasks", "scores", "statistic", "setting", "epoch", "rest", "all")
 
@@ -53,7 +56,7 @@ class Protocol:
     def scores(self, row: Row, place: str, own: bool = True) -> list[str]:
         """SCORE or SPLIT/SCORE: their mean is the number of the place. The headline unless they are the protocol's own."""
         params, split = row.first.params, place.partition("/")[2]
-        stated: list[str] = ast.literal_eval(params["protocol.scores"]) if own and not split else []
+        stated = names(params["protocol.scores"]) if own and not split else []
         return stated or [f"{split}/{params['task.headline']}".removeprefix("/")]
 
     def number(self, place: str, own: bool = True, statistic: str | None = None) -> float:
@@ -73,30 +76,64 @@ class Protocol:
 
 def chapter(study: Study) -> Chapter:
     """Empty where no run names a protocol."""
-    every = [one for label in study.comparison.labels if (one := protocol_of(study, label))]
+    found = [one for label in study.comparison.labels if (one := protocol_of(study, label))]
+    every = [one for one in found if isinstance(one, Protocol)]
+    damaged = [one for one in found if isinstance(one, str)]
     if not every:
-        return Chapter()
+        return Chapter([Section(TITLE, [*damaged])] if damaged else [])
     places = [*dict.fromkeys(place for one in every for place in one.named if one.row_of(place))]
     table = formats.table(["arm", *places, "average", *CLEAN], [numbers(one, places) for one in every])
     notes = [tables.SELECTED_NOTE] if any(tables.SELECTED in cell.text for row in table.rows for cell in row) else []
     notes += [TEXTS["part"]] if any(one.places != one.named for one in every) else []
     by_model = grouped((one.label.replace(f"protocol={one.name}", "").strip(), one) for one in every)
     spreads = [sentence for model, of_model in by_model.items() for sentence in spread(model, of_model)]
-    blocks: list[Block] = [TEXTS["intro"], table, *notes, *spreads]
+    blocks: list[Block] = [TEXTS["intro"], table, *notes, *damaged, *spreads]
     parts = [[escape(one.label), *causes(study, one, one.plain)] for one in every if one.plain]
     blocks += [TEXTS["causes"], formats.table(["arm", *CAUSES], parts), *formats.bullets(MEANINGS)] if parts else []
-    return Chapter([Section("GLUE by protocol", blocks)])
+    return Chapter([Section(TITLE, blocks)])
 
 
-def protocol_of(study: Study, label: str) -> Protocol | None:
-    """None for an arm without one."""
+def names(text: str) -> list[str]:
+    """As a run records a list of names; ValueError, SyntaxError, TypeError, MemoryError or RecursionError for another text."""
+    return msgspec.convert(ast.literal_eval(text), list[str])
+
+
+def protocol_of(study: Study, label: str) -> Protocol | str | None:
+    """None for an arm without one; a sentence for one whose recorded protocol cannot be read."""
     rows = {section.task: row for section in study.comparison.selected_tasks if (row := section.row_of(label))}
     params = next((row.first.params for row in rows.values() if row.first.params.get("protocol_name")), None)
     if params is None:
         return None
+    if key := next(filter(None, map(damaged_key, rows.values())), None):
+        return TEXTS["damaged"].format(label=escape(label), key=key)
     name = params["protocol_name"]
-    plain = protocol_of(study, label.replace(f"protocol={name}", "protocol=plain")) if name != "plain" else None
-    return Protocol(label, name, ast.literal_eval(params["protocol.average"]), rows, plain)
+    of_plain = label.replace(f"protocol={name}", "protocol=plain")
+    plain = protocol_of(study, of_plain) if of_plain != label else None
+    return Protocol(label, name, names(params["protocol.average"]), rows, plain if isinstance(plain, Protocol) else None)
+
+
+def damaged_key(row: Row) -> str | None:
+    """The first recorded key that is missing or has a text that this chapter cannot read."""
+    params = row.first.params
+    is_searched = params.get("tuned.selected_on") == "validation"
+    for key, read in READERS.items():
+        try:
+            if (is_searched or key != "tuned.settings") and not read(params[key]) and key in NEVER_EMPTY:
+                return key
+        except (LookupError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return key
+    return None
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "protocol.average": names,
+    "protocol.scores": names,
+    "protocol.statistic": STATISTICS.__getitem__,
+    "task.headline": str,
+    "tuned.settings": functools.partial(msgspec.json.decode, type=dict[str, Any]),
+}
+"""Key of a run -> what reads its text."""
+NEVER_EMPTY = ("protocol.average", "task.headline")
 
 
 def numbers(one: Protocol, places: list[str]) -> list[Cell | str]:

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from harness import hardware
 from harness.__main__ import main
+from harness.commands import Command
 from harness.config.choices import Dtype
 from harness.hardware import facts
 from harness.measure.flops import StepFlops
@@ -81,6 +83,15 @@ def test_an_absent_gpu_is_refused(capsys):
         pytest.skip("the missing device is there")
     assert main(["memory", "hardware=gpu"]) == 2
     message = "harness memory: hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu\n"
+    assert capsys.readouterr() == ("", message)
+
+
+@pytest.mark.parametrize("command", ["memory", "profile"])
+def test_a_gpu_without_a_driver_is_refused_before_torch_is_loaded(capsys, monkeypatch, command):
+    monkeypatch.setattr(hardware, "NODES", ())
+    monkeypatch.setattr(Command, "function", lambda _: pytest.fail("the command was imported"))
+    assert main([command, "hardware=gpu"]) == 2
+    message = f"harness {command}: hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu\n"
     assert capsys.readouterr() == ("", message)
 
 

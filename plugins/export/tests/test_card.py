@@ -70,6 +70,21 @@ def test_cards_of_a_fine_tuning_and_of_its_pretraining(tmp_path, capsys):
     assert not (tmp_path / "again").exists()
 
 
+@pytest.mark.long
+def test_the_snippet_loads_an_encoder_of_transformers_without_its_head(tmp_path):
+    harness.run_study([*STUDY, f"output={tmp_path}"])
+    (pretraining,) = tmp_path.glob("pretrained/*/")
+    card_of(pretraining)
+    of_library = (f"model.init_from={pretraining / 'export'}", "model.provider=transformers", "study=t", "pretrain=none")
+    settings = [word for word in STUDY if not word.startswith(("model=", "scale=", "study=", "pretrain"))]
+    harness.run_study([*settings, *of_library, f"output={tmp_path}"])
+    (run,) = tmp_path.glob("t/*/")
+    card, text = card_of(run)
+    assert card.data.pipeline_tag == "feature-extraction"
+    assert "The head of the task is not in this checkpoint" in text
+    assert predicted(run).startswith("torch.Size([1, ")
+
+
 def test_an_interval_is_the_measured_one_and_the_recipe_has_the_seed(tmp_path):
     task, finetune = {"name": "mine", "kind": "regression", "version": 1}, {"learning_rate": 0.1, "keep_best": "validation"}
     config = {"task": task, "finetune": finetune, "seed": 7, "protocol_name": "roberta"}

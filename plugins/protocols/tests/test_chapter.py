@@ -110,6 +110,40 @@ def test_missing_predictions_are_a_dash_and_no_protocol_is_no_chapter(tables, ru
     assert tables([replace(run, params=run.params | {"protocol_name": ""}) for run in runs]) == ([], "")
 
 
+UNREADABLE = [None, "", "3", "mrpc", "['rte', 3]", "[" * 3000, "['rte', " + "x" * 6000]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        *((key, text) for key in ("protocol.average", "protocol.scores") for text in UNREADABLE),
+        ("protocol.average", "[]"),
+        *(("protocol.statistic", text) for text in (None, "", "0.5", "mode", "x" * 6000)),
+        *(("tuned.settings", text) for text in (None, "", "{", "[1]", "[" * 3000)),
+    ],
+)
+def test_an_arm_with_a_damaged_protocol_is_left_out_with_a_sentence(tables, runs, key, text):
+    def damaged(run):
+        params = {name: value for name, value in run.params.items() if name != key}
+        return replace(run, params=params | ({} if text is None else {key: text}))
+
+    changed = [damaged(run) if run.task == "rte" and run.tags["arm"] == "m protocol=paper" else run for run in runs]
+    (numbers,), said = tables(changed)
+    assert list(numbers) == ["m protocol=plain"]
+    assert f"m protocol=paper is left out: its runs record no readable `{key}`." in said
+    assert len(said) < 2000
+
+
+def test_damaged_protocols_alone_are_sentences_and_another_name_of_the_arm_has_no_plain(tables, runs, make_run):
+    none = [replace(run, params=run.params | {"protocol.statistic": "mode"}) for run in runs]
+    by_arm, said = tables(none)
+    assert by_arm == []
+    assert said.count("is left out") == 2
+    other = [replace(run, params=run.params | {"protocol_name": "bert"}) for run in runs]  # not the name in the label
+    (numbers,), _ = tables(other)
+    assert {cells["plain"].text for cells in numbers.values()} == {DASH}
+
+
 def test_spread_is_over_protocols_that_average_the_same_tasks(tables, runs):
     same = [replace(run, params=run.params | {"protocol.average": "['rte', 'mrpc']"}) for run in runs]
     _, text = tables(same)
