@@ -37,7 +37,7 @@ from harness.tasks import prepared
 SMALL = 4e6
 """Parameters in the layers up to which runs of a sweep train one on each core: a little more than those of scale mini."""
 
-FEW, FEW_ROWS = 5000, "only {:,} rows to train random weights on: add model=minilm to start from published ones"
+FEW, FEW_ROWS = 5000, "only {:,} rows to train random weights on: add model=minilm to start from pretrained weights"
 """Rows of the user below which published weights are proposed, and what is said."""
 
 SHAPES = "harness.shapes"

@@ -263,7 +263,7 @@ class Session:
         if noisy := [metrics.SHORT[metric] for metric, floor in floors.items() if floor > HIGHEST_FLOOR]:
             console.problem(
                 f"No verdict on {', '.join(noisy)}: noise floor above {by_launch.percent(HIGHEST_FLOOR):.0f} %. "
-                "On a quieter machine add sweep.retime=true: it trains nothing"
+                "On a quieter machine, repeat the command with sweep.retime=true, which trains nothing"
             )
         for variant in self.timed.values():
             if variant.failed is not None:

@@ -104,7 +104,7 @@ def shown(planned: list[PlannedRun]) -> list[str]:
     numbers = list(found[0].by_replicates)
     head = (f"shown {100 * POWER:.0f} % of the time", *(f"{number} replicates" for number in numbers), "known from")
     cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
-    note = "Smallest true differences that have a verdict; arms that err on the same items show smaller ones."
+    note = "Smallest detectable differences; smaller where arms err on the same items."
     return [*lines, *replicates.announced(planned), "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
 
 

@@ -78,7 +78,7 @@ def _of_family(tasks: dict[str, replicates.Arms], baseline: str, values: Values,
     if item and pairs:
         source += " and the items"
     elif item:
-        source += f": the items alone, at a score of {ASSUMED_SCORE:g}; the scatter of seeds comes on top"
+        source += f": sampling error alone, at a score of {ASSUMED_SCORE:g}; seeds add to it"
     return Smallest(next(iter(tasks)) if len(tasks) == 1 else f"mean of {len(tasks)} tasks", metric.unit, by_replicates, source)
 
 

@@ -18,7 +18,7 @@ from harness.reports.reading import folders, store
 from harness.reports.reading.store import Reader
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES
-from harness.terminal import WIDTH, table, wrapped
+from harness.terminal import WIDTH, counted, table, wrapped
 
 ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
 SHOWN = 5
@@ -149,7 +149,7 @@ def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
         names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {formats.date(run.started)})")
     parts = [
         (
-            f"{part.capitalize()} that differ: {len(rows)}",
+            f"{part.capitalize()}: {counted(len(rows), 'difference')}",
             ["key", "A", "B"],
             [[DASH if text is None else text for text in row] for row in rows],
         )
@@ -160,7 +160,11 @@ def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
     hidden = " (--all shows them)" if equal and not every else ""
     different = [_number(number) for number in results if every or number.first != number.second]
     parts.append(
-        (f"Numbers that differ: {len(results) - equal}; equal: {equal}{hidden}", ["metric", "A", "B", "change"], different)
+        (
+            f"Numbers: {counted(len(results) - equal, 'difference')}; equal: {equal}{hidden}",
+            ["metric", "A", "B", "change"],
+            different,
+        )
     )
     if is_markdown:
         escaped = [(head, columns, [[*map(formats.escape, row)] for row in rows]) for head, columns, rows in parts]

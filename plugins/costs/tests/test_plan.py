@@ -143,7 +143,7 @@ def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, out
     shown = run_harness("plan", *plain, "sweep.until=resolved", "sweep.most_seeds=5")
     assert shown.returncode == 0, shown.stderr
     assert "3 replicates  5 replicates  known from" in shown.stdout
-    assert "no earlier replicate: the items alone, at a score of 0.8" in shown.stdout
+    assert "no earlier replicate: sampling error alone, at a score of 0.8" in shown.stdout
     assert "verdicts need" not in shown.stdout
     two = run_harness("plan", *plain, "seed=0,1")
     assert "only 2 seeds; verdicts need 3" in two.stdout

@@ -91,4 +91,4 @@ def test_the_command_says_what_it_reads_and_proposes_published_weights(table, ru
     assert done.returncode == 0, done.stderr
     assert "review is read as text, sentiment as the label of" in done.stdout
     assert "(stratified by label, data.split_seed=0)" in done.stdout
-    assert "rows to train random weights on: add model=minilm to start from published ones" in done.stdout
+    assert "rows to train random weights on: add model=minilm to start from pretrained weights" in done.stdout
