@@ -19,7 +19,7 @@ BUDGETS = {
     "harness/comparison": 23600,
     "harness/config": 28250,
     "harness/corpus": 7400,
-    "harness/data": 16800,
+    "harness/data": 16750,
     "harness/hardware": 4700,
     "harness/measure": 13750,
     "harness/processes": 3150,
