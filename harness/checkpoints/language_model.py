@@ -77,12 +77,11 @@ def load(config: RunConfig, vocabulary: Vocabulary, weights: Path | None) -> tup
         pieces = huggingface.rows_of(config.tokenizer, weights)
     source = huggingface.with_head_of(shape, source)
     state, origins = derived(state, source, shape, shape.keep_layers, pieces)
-    first: dict[int, str] = {}
-    tied = {name for name, tensor in expected.items() if first.setdefault(tensor.data_ptr(), name) != name}
-    wrong = [n for n, tensor in expected.items() if n not in tied and (n not in state or state[n].shape != tensor.shape)]
+    untied = [name for name, first in native.first_names(expected).items() if name == first]
+    wrong = [name for name in untied if name not in state or state[name].shape != expected[name].shape]
     if wrong:
         raise InputError(
             f"the weights of {weights} lack tensors of this language model, or have others: {', '.join(wrong[:8])}"
         )
-    objective.load_state_dict({name: state[name] for name in expected if name not in tied}, strict=False)
-    return objective, {name: origins[name] for name in expected if name not in tied}
+    objective.load_state_dict({name: state[name] for name in untied}, strict=False)
+    return objective, {name: origins[name] for name in untied}

@@ -47,10 +47,8 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
     values = plain(shape)
-    first: dict[int | str, str] = {}
-    for name in list(whole):  # one tensor under two names, which a class of another package ties itself
-        if first.setdefault(whole[name].data_ptr() or name, name) != name:
-            del whole[name]
+    # one tensor under two names, which a class of another package ties itself, is written once
+    whole = {name: whole[name] for name, first in first_names(whole).items() if name == first}
     with paths.replaced(folder / WEIGHTS) as temporary:
         save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
         paths.share(temporary)
@@ -128,9 +126,14 @@ def naming(what: str) -> Iterator[None]:
 
 def load(model: nn.Module, state: dict[str, Tensor]) -> None:
     """Loads all tensors of a model; a tied tensor needs one of its names. RuntimeError for missing, further or other ones."""
-    first: dict[int, str] = {}
-    names = {name: first.setdefault(tensor.data_ptr(), name) for name, tensor in model.state_dict().items()}
+    names = first_names(model.state_dict())
     model.load_state_dict({name: state[one] for name, one in names.items() if one in state} | state)
+
+
+def first_names(state: dict[str, Tensor]) -> dict[str, str]:
+    """Name of each tensor -> the first name of the same one; only tied tensors have another."""
+    first: dict[int | str, str] = {}
+    return {name: first.setdefault(tensor.data_ptr() or name, name) for name, tensor in state.items()}
 
 
 def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

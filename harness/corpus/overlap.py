@@ -24,11 +24,10 @@ def overlap(corpus: Corpus, items: Sequence[np.ndarray], n: int = LENGTH) -> flo
     """
     if not len(items):
         raise ValueError("there are no evaluation items")
-    lengths = sorted({min(len(item), n) for item in items if len(item)})
-    overlaps = np.zeros(len(items), dtype=bool)
-    for length in lengths:
-        owners = [number for number, item in enumerate(items) if min(len(item), n) == length]
-        hashes = [_hashes(np.asarray(items[number]), length) for number in owners]
+    lengths, overlaps = np.minimum([len(item) for item in items], n), np.zeros(len(items), dtype=bool)
+    for length in np.unique(lengths[lengths > 0]):
+        owners = np.flatnonzero(lengths == length).tolist()
+        hashes = [_hashes(items[number], length) for number in owners]
         in_corpus = _in_corpus(corpus, np.unique(np.concatenate(hashes)), length)
         overlaps[owners] = [bool(np.isin(own, in_corpus).any()) for own in hashes]
     return float(overlaps.mean())
@@ -37,12 +36,7 @@ def overlap(corpus: Corpus, items: Sequence[np.ndarray], n: int = LENGTH) -> flo
 def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
     """(tokens - length + 1,) uint64 hashes of all n-grams of this length."""
     factors = np.random.default_rng(length).integers(0, 2**63, size=length, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    mixed = _mix(ids.astype(np.uint64) + np.uint64(1))
-    count = len(ids) - length + 1
-    total = np.zeros(count, dtype=np.uint64)
-    for place, factor in enumerate(factors):
-        total += mixed[place : place + count] * factor
-    return _mix(total)
+    return _mix(np.convolve(_mix(ids.astype(np.uint64) + np.uint64(1)), factors[::-1], "valid"))
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
@@ -71,8 +65,6 @@ def _corpus_hashes(corpus: Corpus, length: int) -> Iterator[np.ndarray]:
         hashes = _hashes(ids, length)
         first, last = np.searchsorted(starts, (begin, begin + len(ids)), side="right")
         inside = np.ones(len(hashes), dtype=bool)
-        borders = np.asarray(starts[first:last]) - begin
-        for back in range(1, length):
-            across = borders - back
-            inside[across[(across >= 0) & (across < len(hashes))]] = False
+        across = (starts[first:last, None] - begin - np.arange(1, length)).ravel()
+        inside[across[(across >= 0) & (across < len(hashes))]] = False
         yield hashes[inside]

@@ -222,13 +222,11 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
     if first is None:
         return
     before, head = first
-    texts = (text for part in ([head], (line for _, line in lines)) for text in part)
+    texts = chain([head], (line for _, line in lines))
     reader, line, header = None, before, list[str]()
     try:
-        options: dict[str, Any] = (
-            {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if is_tsv else {"delimiter": _delimiter(head, wanted)}
-        )
-        reader = csv.reader(texts, strict=True, **options)
+        delimiter = "\t" if is_tsv else _delimiter(head, wanted)
+        reader = csv.reader(texts, strict=True, delimiter=delimiter, quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL)
         for row in reader:
             if row and not header:
                 header = row

@@ -129,9 +129,6 @@ class _Settings:
     def wrong(self, key: str, reason: str) -> InputError:
         return InputError(f"{self.folder / SETTINGS}: {key}={self.values[key]!r} {reason}")
 
-    def name(self, role: str) -> str:
-        return str(self.special[role])
-
 
 def _settings(folder: Path, whole: dict[str, Any]) -> _Settings:
     said = _Settings(folder, _object(folder / SETTINGS))
@@ -220,7 +217,7 @@ def _built(kind: dict[str, Any], said: _Settings, vocabulary: dict[str, Any]) ->
     options = vocabulary | _filled(kind.get("options", {}), values)
     if "unknown" in kind:
         numbers = {piece: number for number, (piece, _) in enumerate(vocabulary["vocab"])}
-        ways = {"name": numbers.get(said.name("unk")), "unk_id": said.values.get("unk_id")}
+        ways = {"name": numbers.get(str(said.special["unk"])), "unk_id": said.values.get("unk_id")}
         options["unk_id"] = next(number for way in kind["unknown"] if (number := ways.get(way, way)) is not None)
     tokenizer.model = getattr(models, kind["pieces"])(**options)
     return tokenizer
@@ -229,7 +226,7 @@ def _built(kind: dict[str, Any], said: _Settings, vocabulary: dict[str, Any]) ->
 def _values(kind: dict[str, Any], said: _Settings) -> dict[str, Any]:
     """What stands for `$NAME` in the parts of the class."""
     flags = {f"${key}": said.flag(key, default) for key, default in kind.get("flags", {}).items()}
-    return flags | {"$unk": said.name("unk"), "$charsmap": said.charsmap}
+    return flags | {"$unk": str(said.special["unk"]), "$charsmap": said.charsmap}
 
 
 def _frame(kind: dict[str, Any], said: _Settings, tokenizer: Tokenizer) -> Any:

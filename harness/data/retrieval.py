@@ -90,14 +90,13 @@ def _rows(path: Path, where: str) -> Rows:
 def _of_configurations(source: sources.Source, part: str) -> tuple[list[Rows], str]:
     before = f"{source.subset}-" if source.subset else ""
     with sources.library(source) as (datasets, cache):
-        where: dict[str, Any] = {"revision": source.revision} if source.revision else {}
-        names = datasets.get_dataset_config_names(source.path, **where)
+        names = datasets.get_dataset_config_names(source.path, revision=source.revision)
         judged = next((one for one in (f"{before}qrels", source.subset or "default") if one in names), f"{before}qrels")
         tables, origin = list[Rows](), ""
         for name in (f"{before}corpus", f"{before}queries", judged):
             if name not in names:
                 raise unknown(f"configuration of {source.where}:", name, names, "task.subset")
-            builder = datasets.load_dataset_builder(source.path, name, cache_dir=cache, **where)
+            builder = datasets.load_dataset_builder(source.path, name, cache_dir=cache, revision=source.revision)
             builder.download_and_prepare()
             splits = [*builder.info.splits]
             if name == judged and part not in splits:

@@ -101,9 +101,9 @@ def load(config: RunConfig, split: str) -> Loaded:
     with library(source) as (datasets, cache):
         if any(Path(source.path, name).is_file() for name in SAVED):
             return _joined(_saved(config, source, split, datasets.load_from_disk(source.path)), config.task)
-        where: dict[str, Any] = {"revision": source.revision} if source.revision else {}
-        every = datasets.get_dataset_config_names(source.path, **where) if source.subset == EVERY else [source.subset]
-        builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **where) for subset in every]
+        path, revision = source.path, source.revision
+        every = datasets.get_dataset_config_names(path, revision=revision) if source.subset == EVERY else [source.subset]
+        builders = [datasets.load_dataset_builder(path, subset, cache_dir=cache, revision=revision) for subset in every]
         return _joined([part for builder in builders for part in _built(config, source, split, builder)], config.task)
 
 
@@ -218,17 +218,13 @@ def _class_names(features: Any, label: str) -> list[str] | None:
 
 
 def _wanted(task: TaskConfig) -> own_files.Wanted:
-    several = tuple(task.labels) if task.kind is TaskKind.multilabel else ()
-    return own_files.Wanted(
-        tuple(task.fields), task.label, (*filter(None, [task.item]), *several), task.kind is TaskKind.tokens
-    )
+    others = (*filter(None, [task.item]), *(task.labels if task.kind is TaskKind.multilabel else ()))
+    return own_files.Wanted(tuple(task.fields), task.label, others, task.kind is TaskKind.tokens)
 
 
 def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
     """The parts of a split from files of the user; InputError with all of their rows that are wrong."""
-    task, mistakes, whole = config.task, Mistakes(), {}
-    several = tuple(task.labels) if task.kind is TaskKind.multilabel else ()
-    wanted = _wanted(task)
+    task, wanted, mistakes, whole = config.task, _wanted(config.task), Mistakes(), {}
     for name, paths in source.files.items():
         key = "task.file" if task.file else f"task.{name}_file" if is_own(task) else "task.folder"
         rows: list[tuple[int | None, list[Any]]] = []
@@ -246,7 +242,8 @@ def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
     mistakes.refuse()
     for name, loaded in whole.items():
         loaded.class_names = _class_names(own_files.features(source.files[name][0]), task.label)
-        if several and task.label not in loaded.columns and {*several} <= {*loaded.columns}:  # a column for each label
+        is_several = task.kind is TaskKind.multilabel and task.labels
+        if is_several and task.label not in loaded.columns and {*task.labels} <= {*loaded.columns}:  # a column for each label
             loaded.columns[task.label] = labels.of_columns(task.labels, loaded.columns, loaded.place)
     return _parts(config, split, source.where, {name: loaded.count for name, loaded in whole.items()}, whole.__getitem__)
 
@@ -259,12 +256,8 @@ def _joined(parts: list[Loaded], task: TaskConfig) -> Loaded:
     }
     for name in _wanted(task).names:
         outer, *inner = name.split(".")
-        if (
-            inner
-            and name not in columns
-            and "+" not in name
-            and any(isinstance(value, list | dict) for value in columns.get(outer, ()))
-        ):
+        is_nested = any(isinstance(value, list | dict) for value in columns.get(outer, ()))
+        if inner and name not in columns and "+" not in name and is_nested:
             columns[name] = [own_files.inner(value, inner) for value in columns[outer]]
     known = [part.lines for part in parts if part.lines is not None]
     lines = [line for part in known for line in part] if len(known) == len(parts) else None

@@ -1,7 +1,9 @@
 """Rows of a task as columns: generated, or loaded by `harness/data/sources.py`; labels as numbers, everything checked."""
 
+import contextlib
 import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -221,11 +223,9 @@ def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list[Any]:
 
 def _items(task: TaskConfig, loaded: Loaded, split: str) -> list[Any]:
     """Unique ids of the rows; their numbers where the data set has no ids, or where parts of several splits are joined."""
-    rows = range(loaded.count)
-    if not (task.grammar or task.pairs) and "+" in sources.part_of(task, split):
-        return list(rows)
-    if not task.item or (task.item not in loaded.columns and task.item in NUMBERED):
-        return list(rows)
+    is_joined = not (task.grammar or task.pairs) and "+" in sources.part_of(task, split)
+    if is_joined or not task.item or (task.item not in loaded.columns and task.item in NUMBERED):
+        return list(range(loaded.count))
     items = _column(loaded, task.item, "task.item")
     first: dict[object, int] = {}
 
@@ -371,10 +371,9 @@ def _class_number(task: TaskConfig, label: Any, where: str, by_name: bool) -> in
 
 
 def _number(task: TaskConfig, label: object, where: str) -> float:
-    try:
-        number = float(label) if isinstance(label, (int, float, str)) else float("nan")
-    except ValueError:
-        number = float("nan")
+    number = math.nan
+    with contextlib.suppress(ValueError):
+        number = float(label) if isinstance(label, (int, float, str)) else number
     if not abs(number) < 2.0**128:  # nan, or infinite as float32
         raise InputError(f"{where}: expected a number in column {task.label!r} of task.label, got {label!r:.60}")
     return number
