@@ -47,7 +47,7 @@ class Column:
     sections: list[Section]
 
     def rows(self, label: str) -> list[tuple[Section, Row]]:
-        """Those of the arm, where it has runs."""
+        """Tasks in which the arm has runs, and its row in each."""
         return [(section, row) for section in self.sections if (row := section.row_of(label))]
 
     def numbers(self, label: str) -> Values:
