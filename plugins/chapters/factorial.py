@@ -5,7 +5,6 @@ variation cancels (Montgomery, Design and Analysis of Experiments, ch. 6). Ratio
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -39,8 +38,7 @@ class Design:
         """Combinations that no arm has and one could have, small ones first."""
         sizes = range(len(self.factors) + 1)
         every = [frozenset(factors) for size in sizes for factors in combinations(self.factors, size)]
-        possible = [arm for arm in every if not any(pair <= arm for pair in self.alternatives)]
-        return [combination for combination in possible if combination not in self.rows]
+        return [arm for arm in every if arm not in self.rows and not any(pair <= arm for pair in self.alternatives)]
 
 
 @dataclass(frozen=True)
@@ -134,21 +132,22 @@ def changes(study: Design, metric: str, effects: list[Effect]) -> dict[str, Chan
 
 def _change(study: Design, metric: str, effect: Effect) -> Change | None:
     section, rows = study.section, {arm: study.rows[arm] for arm in effect.weights}
-    declared, is_timed = metrics.get(metric), metric in launches.JUDGED
-    session = _session(rows.values()) if is_timed else ""
-    base = section.before.mean(metric) if section.before else None
-    if session is None or base is None:
+    declared, is_timed, baseline = metrics.get(metric), metric in launches.JUDGED, study.rows[frozenset()]
+    launched = [{run.session for run in row.runs if run.launches} for row in rows.values()]
+    shared = [name for name in section.sessions.names if all(name in names for names in launched)]  # by all arms
+    base, ratio = baseline.mean(metric), declared.margin.relative
+    if base is None or (is_timed and not shared):
         return None
-    ratio = declared.margin.relative
     values = {arm: row.values(metric) for arm, row in rows.items()}
-    if is_timed:  # by round of the session
+    if is_timed:  # by round of the newest session
+        session = shared[-1]
         timed = {arm: next(run for run in row.runs if run.session == session and run.launches) for arm, row in rows.items()}
         levels = {arm: section.sessions.levels(run, launches.JUDGED[metric]) for arm, run in timed.items()}
         values = {arm: {Replicate("", str(step)): value for step, value in own.items()} for arm, own in levels.items()}
     if ratio:
         values = {arm: {key: math.log(one) for key, one in own.items() if one > 0} for arm, own in values.items()}
-    shared = sorted(set.intersection(*(set(own) for own in values.values())))
-    sums = {key: math.fsum(weight * values[arm][key] for arm, weight in effect.weights.items()) for key in shared}
+    keys = sorted(set.intersection(*map(set, values.values())))
+    sums = {key: math.fsum(weight * values[arm][key] for arm, weight in effect.weights.items()) for key in keys}
     difference = compare_paired(dict.fromkeys(sums, 0.0), sums)
     if difference is None:
         return None
@@ -160,7 +159,7 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
     others = [(weight, pairing) for arm, weight in effect.weights.items() if (pairing := section.against(rows[arm]))]
     # over the items, of each arm's change from the baseline, as if independent
     of_items = math.hypot(*(weight * pairing.items_error(metric) for weight, pairing in others))
-    floor = study.rows[frozenset()].item if declared.unit == "score" else None
+    floor = baseline.item if declared.unit == "score" else None
     if declared.unit == "bytes":
         floor = section.sessions.memory_floor(runs)
     tells = paired.tells_of_tasks([pairing.tells(metric) for _, pairing in others])
@@ -168,14 +167,7 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
     return of_evidence(evidence(declared, difference, base, floor, ratio, of_items, tells, looks), base)
 
 
-def _session(rows: Iterable[Row]) -> str | None:
-    """The newest session that launched all of these arms."""
-    each = [({run.session for run in row.runs if run.launches}, row.sessions.names) for row in rows]
-    return next((name for name in reversed(each[0][1]) if all(name in sessions for sessions, _ in each)), None)
-
-
 def exact(study: Design, metric: str, effect: Effect) -> float | None:
     """The contrast of logarithms of a count, as a share; None where an arm has no such count."""
-    counts = {arm: study.rows[arm].mean(metric) for arm in effect.weights}
-    logs = [weight * math.log(count) for arm, weight in effect.weights.items() if (count := counts[arm])]
-    return math.expm1(math.fsum(logs)) if len(logs) == len(counts) else None
+    logs = [weight * math.log(count) for arm, weight in effect.weights.items() if (count := study.rows[arm].mean(metric))]
+    return math.expm1(math.fsum(logs)) if len(logs) == len(effect.weights) else None

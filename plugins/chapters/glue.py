@@ -14,8 +14,7 @@ from harness import metrics
 from harness.comparison import paired
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import Values, spread
-from harness.comparison.runs import Run
-from harness.comparison.section import HEADLINE, Section, over_tasks
+from harness.comparison.section import HEADLINE, Row, Section, over_tasks
 from harness.comparison.verdicts import Change, change, corrected
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
@@ -35,7 +34,9 @@ WHERE_THERE = ("accuracy_mismatched",)
 LEFT_OUT = ("wnli",)
 """Not in the average: its validation data contradicts its training data, so that the majority baseline beats most models."""
 
-NUMBER = Metric("glue/task", "score", Direction.HIGHER, "task")
+LIMITS = """\
+Arms and seeds without every task are left out of the average. All scores are on validation data, not on the benchmark's test \
+set."""
 AVERAGE = Metric("glue/average", "score", Direction.HIGHER, "GLUE average")
 
 
@@ -43,19 +44,17 @@ AVERAGE = Metric("glue/average", "score", Direction.HIGHER, "GLUE average")
 class Column:
     """One task, or the average over several."""
 
-    metric: Metric
-    sections: tuple[Section, ...]
+    sections: list[Section]
+
+    def rows(self, label: str) -> list[tuple[Section, Row]]:
+        """Tasks in which the arm has runs, and its row in each."""
+        return [(section, row) for section in self.sections if (row := section.row_of(label))]
 
     def numbers(self, label: str) -> Values:
         """The number of every replicate of the arm that has all scores of all tasks."""
-        rows = [(section, section.row_of(label)) for section in self.sections]
-        each: list[list[Values]] = [[row.values(name) for name in scores_of(section)] if row else [{}] for section, row in rows]
-        return over_tasks([over_tasks(of_task, logs=False) for of_task in each], logs=False)
-
-    def runs(self, label: str) -> list[Run]:
-        """All runs of the arm."""
-        rows = [row for section in self.sections if (row := section.row_of(label))]
-        return [run for row in rows for run in row.runs]
+        rows = self.rows(label)
+        each = [over_tasks([row.values(name) for name in scores_of(section)], logs=False) for section, row in rows]
+        return over_tasks(each, logs=False) if len(rows) == len(self.sections) else {}
 
     @functools.cached_property
     def changes(self) -> dict[str, Change | None]:
@@ -63,8 +62,7 @@ class Column:
         return corrected({row.label: self._change(row.label) for section in self.sections for row in section.rows})
 
     def _change(self, label: str) -> Change | None:
-        rows = [(section, row) for section in self.sections if (row := section.row_of(label))]
-        pairings = [pairing for section, row in rows if (pairing := section.against(row))]
+        pairings = [pairing for section, row in self.rows(label) if (pairing := section.against(row))]
         if not pairings:
             return None
         floor = pairings[0].item if len(self.sections) == 1 else None
@@ -72,26 +70,18 @@ class Column:
         tells = paired.tells_of_tasks([pairing.tells(HEADLINE) for pairing in pairings])
         both = self.numbers(self.sections[0].baseline), self.numbers(label)
         looks = max(run.seed_looks for pairing in pairings for run in pairing.runs)
-        return change(self.metric, *both, floor, items=of_items, tells=tells, looks=looks)
+        return change(AVERAGE, *both, floor, items=of_items, tells=tells, looks=looks)
 
 
 @dataclass(frozen=True)
 class Glue:
-    """The GLUE tasks of a study, and their average: None where fewer than two enter it."""
+    """The GLUE tasks of a study, and their average: None where fewer than two enter it. `columns` are of all of these."""
 
     comparison: Comparison
-    tasks: tuple[Column, ...]
+    sections: list[Section]
+    columns: list[Column]
     average: Column | None
-    left_out: tuple[str, ...]
-
-    @property
-    def columns(self) -> list[Column]:
-        """The tasks and their average."""
-        return [*self.tasks, *([self.average] if self.average else [])]
-
-    @property
-    def sections(self) -> list[Section]:
-        return [section for column in self.tasks for section in column.sections]
+    left_out: list[str]
 
     @property
     def labels(self) -> list[str]:
@@ -101,8 +91,7 @@ class Glue:
     @property
     def heads(self) -> list[str]:
         """The names of the columns."""
-        names = [escape(section.name) for section in self.sections]
-        return [*names, *["average"] * bool(self.average)]
+        return [*(escape(section.name) for section in self.sections), *["average"] * bool(self.average)]
 
 
 def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glue | None:
@@ -111,9 +100,11 @@ def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glu
     if len(sections) < 2:
         return None
     sections.sort(key=lambda section: list(SCORES).index(section.task))
-    counted = tuple(section for section in sections if section.task not in left_out)
-    average = Column(AVERAGE, counted) if len(counted) > 1 else None
-    return Glue(comparison, tuple(Column(NUMBER, (section,)) for section in sections), average, left_out)
+    counted = [section for section in sections if section.task not in left_out]
+    average = [Column(counted)] if len(counted) > 1 else []
+    columns = [*(Column([section]) for section in sections), *average]
+    out = [section.task for section in sections if section.task in left_out]
+    return Glue(comparison, sections, columns, average[0] if average else None, out)
 
 
 def scores_of(section: Section) -> tuple[str, ...]:
@@ -138,7 +129,7 @@ def table(glue: Glue) -> Table:
 
 def _number(glue: Glue, column: Column, label: str) -> Cell:
     """The number, how many replicates have it if not all, a mark, and below it the change."""
-    numbers, runs = column.numbers(label), column.runs(label)
+    numbers, runs = column.numbers(label), [run for _, row in column.rows(label) for run in row.runs]
     if not numbers:
         return Cell(DASH)
     over = spread(list(numbers.values()))
@@ -172,19 +163,16 @@ def rule(glue: Glue) -> list[Block]:
 
     The footnote where a number is marked, and what was not scored on the official split, follow.
     """
-    averaged, counted = "none, as there is only one task", glue.average.sections if glue.average else ()
+    averaged, counted = "none, as there is only one task", glue.average.sections if glue.average else []
     if counted:
         averaged = f"the unweighted mean over {len(counted)} tasks, {listed(section.task for section in counted)}"
     sentences = [f"**Average**: {averaged}. A task's number is the mean of its scores, computed per seed."]
     combined = [section.task for section in counted if len(scores_of(section)) > 1]
     if combined:
         sentences.append(f"The first table uses a single score of {listed(combined)}, so its mean differs.")
-    out = [section.task for section in glue.sections if section.task in glue.left_out]
-    if out:
-        sentences.append(f"Left out of the average: {listed(out)}.")
-    sentences.append("Arms and seeds without every task are left out of the average.")
-    sentences.append("All scores are on validation data, not on the benchmark's test set.")
-    parts = [" ".join(sentences)]
+    if glue.left_out:
+        sentences.append(f"Left out of the average: {listed(glue.left_out)}.")
+    parts = [" ".join([*sentences, LIMITS])]
     if tables.selection_mark(run for section in glue.sections for run in section.runs):
         parts.append(tables.SELECTED_NOTE)
     named = zip(glue.heads, glue.sections, strict=False)
@@ -205,12 +193,10 @@ def chapter(study: Study) -> Chapter:
 
 def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
     """The average of an arm as a row of summary.csv; None where it has none."""
-    average = glue.average
-    row = average.sections[0].row_of(label) if average else None
-    if average is None or row is None or not (averages := [*average.numbers(label).values()]):
+    if not (average := glue.average) or not (averages := [*average.numbers(label).values()]):
         return None
     line: Line = {"task": "glue", "conditions": "+".join(dict.fromkeys(section.conditions for section in average.sections))}
-    line |= arm_columns(row)
+    line |= arm_columns(average.sections[0].by_label[label])
     line |= {"metric": AVERAGE.name, "unit": AVERAGE.unit, "direction": AVERAGE.direction.value}
     return line | spread_and_change(spread(averages), average.changes[label])
 

@@ -23,18 +23,31 @@ MOST_ARMS = 3
 """Arms of which items are shown."""
 
 
-def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, Section, Row], list[Block]]) -> Chapter:
-    """The parts of every comparison on a task, after an introduction that names the baseline; empty if there are none."""
-    sections = [(section, section.before) for section in study.comparison.tasks if section.before]
-    blocks = [part for section, before in sections for part in of_section(study, section, before)]
+PairedErrors = dict[str, Paired]
+"""Label -> errors of the arm and the baseline on the same items."""
+
+
+def on_items(
+    study: Study,
+    title: str,
+    intro: str,
+    classes: bool,
+    of_section: Callable[[Study, Section, list[Row], PairedErrors], list[Block]],
+) -> Chapter:
+    """The parts of every comparison on a task, after an introduction that names the baseline; empty if there are none.
+
+    `of_section` is given the baseline's row and those of the arms that the pictures show, and the errors of these:
+    right or wrong if `classes`, else their size.
+    """
+    drawn, blocks = plots.drawn_arms(study.comparison), list[Block]()
+    for section in study.comparison.tasks:
+        if before := section.before:
+            rows = [row for row in section.rows if row is not before and row.label in drawn]
+            every = ((row.label, section.errors_of_both(row.label)) for row in rows)
+            paired = {label: both for label, both in every if both and (both.what == CLASSES) is classes}
+            blocks += of_section(study, section, [before, *rows], paired)
     intro = intro.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
     return Chapter([Part(title, [intro, *blocks], detail=True)] if blocks else [])
-
-
-def drawn_rows(study: Study, section: Section) -> list[Row]:
-    """The arms that the pictures show, without the baseline."""
-    drawn = plots.drawn_arms(study.comparison)
-    return [row for row in section.rows if row is not section.before and row.label in drawn]
 
 
 DISAGREE = """\
@@ -47,15 +60,13 @@ CORRUPT = "Corrupt run files, left out: {files}. Rerun their command to restore 
 SHOWN, WIDTH = 3, 160
 
 
-def _disagreements(study: Study, section: Section, before: Row) -> list[Block]:
-    rows, baseline = drawn_rows(study, section), section.baseline
-    paired = paired_errors(section, rows, lambda what: what == CLASSES)
-    damaged = reading.corrupt((run for row in (before, *rows) for run in row.runs), study.output)
+def _disagreements(study: Study, section: Section, rows: list[Row], paired: PairedErrors) -> list[Block]:
+    damaged, baseline = reading.corrupt((run for row in rows for run in row.runs), study.output), section.baseline
     corrupt = listed("/".join(path.parts[-3:]) for path in damaged)
     left_out: list[Block] = [CORRUPT.format(files=corrupt)] if damaged else []
     if not paired:
         return left_out
-    run = before.first
+    run = rows[0].first
     texts = reading.texts(run, study.output, next(iter(paired.values())).count)
     head = ["arm", "seeds", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
     lines = []
@@ -65,7 +76,7 @@ def _disagreements(study: Study, section: Section, before: Row) -> list[Block]:
         numbers = [Cell(formats.plain(count, 0 if replicates == 1 else 1), count) for count in counts]
         lines.append([escape(label), replicates, *numbers])
     blocks: list[Block] = [formats.table(head, lines), *left_out]
-    missing = [row.label for row in rows if row.label not in paired]
+    missing = [row.label for row in rows[1:] if row.label not in paired]
     blocks += [MISSING.format(arms=listed(missing))] if missing else []
     title = f"Disagreements: {escape(section.name)}"
     if texts is None:
@@ -80,20 +91,13 @@ def _disagreements(study: Study, section: Section, before: Row) -> list[Block]:
     return [Part(title, [*blocks, *examples])]
 
 
-def paired_errors(section: Section, rows: list[Row], fits: Callable[[str], bool]) -> dict[str, Paired]:
-    """Label -> errors of the arm and the baseline, where there are any of a kind that fits."""
-    every = ((row.label, section.errors_of_both(row.label)) for row in rows)
-    return {label: both for label, both in every if both and fits(both.what)}
-
-
 ERR = """\
 Errors of an arm and the baseline {baseline} on single validation items: means over up to five paired seeds. Descriptive only.
 Items are shown for the {most} arms whose errors differ most."""
 ERRS_MORE = "{errs} has a larger error than {right}, largest differences first:"
 
 
-def _errors(study: Study, section: Section, before: Row) -> list[Block]:
-    paired = paired_errors(section, drawn_rows(study, section), lambda what: what != CLASSES)
+def _errors(study: Study, section: Section, rows: list[Row], paired: PairedErrors) -> list[Block]:
     if not paired:
         return []
     first = next(iter(paired.values()))
@@ -111,7 +115,7 @@ def _errors(study: Study, section: Section, before: Row) -> list[Block]:
         means = [float(values.mean()) for values in (both.before, both.after)]
         cells = [Cell(formats.plain(mean, 3), mean) for mean in means]
         lines.append([escape(label), len(both.before), *cells, *both.counts()])
-    texts = reading.texts(before.first, study.output, first.count)
+    texts = reading.texts(rows[0].first, study.output, first.count)
 
     def errors_of(both: Paired, index: int) -> str:
         before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
@@ -124,7 +128,7 @@ def _errors(study: Study, section: Section, before: Row) -> list[Block]:
 def _examples(
     sentence: str,
     baseline: str,
-    paired: dict[str, Paired],
+    paired: PairedErrors,
     least: float,
     texts: Texts | None,
     facts: Callable[[Paired, int], str],
@@ -144,7 +148,6 @@ def _examples(
     return blocks
 
 
-DISAGREEMENTS = Added(
-    partial(on_items, title="Where they disagree", intro=DISAGREE, of_section=_disagreements), timing.chapter, order=5
-)
-ERRORS = Added(partial(on_items, title="Where their errors differ", intro=ERR, of_section=_errors), timing.chapter, order=5)
+_DISAGREEMENTS = partial(on_items, title="Where they disagree", intro=DISAGREE, classes=True, of_section=_disagreements)
+_ERRORS = partial(on_items, title="Where their errors differ", intro=ERR, classes=False, of_section=_errors)
+DISAGREEMENTS, ERRORS = Added(_DISAGREEMENTS, timing.chapter, order=5), Added(_ERRORS, timing.chapter, order=5)

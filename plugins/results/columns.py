@@ -87,8 +87,7 @@ def frame(table: pyarrow.Table, chosen: Mapping[str, list[str]], asked: Asked) -
     """
     wide = next((own for own, names in chosen.items() if len(names) > 1), None)
     named = None if wide else PREFIX.sub("", chosen["value"][0])
-    metric = asked.metric if wide or "value" in asked.columns or named in GENERIC else named
-    metric = metric or named
+    metric = (asked.metric if wide or "value" in asked.columns or named in GENERIC else None) or named
     parts = []
     for name in chosen[wide or "value"]:
         columns = {own: names[0] for own, names in chosen.items() if own != wide} | {"value": name}
@@ -137,10 +136,10 @@ def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False)
             raise InputError(f"{on_one_line(str(where))} has several metrics: expected {expected}")
         columns["metric" if len(picked) > 1 else "value"] = "+".join(picked)
     of = chosen(names, replace(asked, columns=columns), {}, where)
-    values = max(of.values(), key=len) if "value" not in of else of["value"]
+    needed = {*of["arm"]}, {*(of.get("value") or max(of.values(), key=len))}
     finished = [row for row in rows if row.get(FINISHED, True)]
     if unfinished := len(rows) - len(finished):
         print(f"{on_one_line(str(where))}: left out {counted(unfinished, 'run')} that did not finish", file=sys.stderr)
-    kept = [row for row in finished if any(name in row for name in of["arm"]) and any(name in row for name in values)]
+    kept = [row for row in finished if all(names & row.keys() for names in needed)]
     used = [name for parts in of.values() for name in parts]
     return frame(pyarrow.table({name: [row.get(name) for row in kept] for name in used}), of, asked)

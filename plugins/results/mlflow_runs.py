@@ -46,9 +46,11 @@ def _of_database(file: Path) -> Iterator[Row]:
     reader = SqliteReader(file)
     for (experiment, number), finished in itertools.product(reader.studies().items(), (True, False)):
         for *_, stored in reader.stored(f"{IN_STUDY} and (status = 'FINISHED') = {int(finished)}", number):
-            named = ((f"{kind}.{name}", value) for kind, of in zip(KINDS, stored, strict=True) for name, value in of.items())
-            numbers = {name: math.nan if value is None else value for name, value in named}
-            yield {EXPERIMENT: experiment, FINISHED: finished} | numbers
+            yield {EXPERIMENT: experiment, FINISHED: finished} | {
+                f"{kind}.{name}": math.nan if value is None else value
+                for kind, of in zip(KINDS, stored, strict=True)
+                for name, value in of.items()
+            }
 
 
 def _of_folder(path: Path) -> list[Row]:

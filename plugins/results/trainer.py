@@ -31,9 +31,11 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     runs: dict[Path, Row] = {}
     for run, *_, file in sorted(ranked):
         content = paths.read_object(file)
-        evaluated = [(name, value) for entry in content.get("log_history", [content]) for name, value in entry.items()]
         numbers = {
-            name: float(value) for name, value in evaluated if name.startswith("eval_") and isinstance(value, int | float)
+            name: float(value)
+            for entry in content.get("log_history", [content])
+            for name, value in entry.items()
+            if name.startswith("eval_") and isinstance(value, int | float)
         }
         if numbers and run not in runs:
             items = {"items": numbers["eval_samples"]} if "eval_samples" in numbers else {}

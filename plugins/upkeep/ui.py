@@ -26,23 +26,14 @@ def main(options: Ui) -> NoReturn:
         studies = database.studies(uri)
     except database.BrokenStoreError as error:
         raise InputError(str(error)) from error
-    _refuse_taken(options.port)
+    try:
+        socket.create_server(("127.0.0.1", options.port)).close()
+    except OSError as error:
+        raise InputError(f"port={options.port} cannot be used ({error}): choose another one") from error
     for name, number in studies.items():
         print(f"{name}: {pages.table_address(number, f'http://127.0.0.1:{options.port}')}", flush=True)
-    _serve(uri, options.port)
-
-
-def _refuse_taken(port: int) -> None:
-    try:
-        with socket.create_server(("127.0.0.1", port)):
-            return
-    except OSError as error:
-        raise InputError(f"port={port} cannot be used ({error}): choose another one") from error
-
-
-def _serve(uri: str, port: int) -> NoReturn:
-    """In place of this process, so that whatever ends it ends the server; one worker, as four answer a tenth as fast."""
+    # in place of this process, so that whatever ends it ends the server; one worker, as four answer a tenth as fast
     settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    address = ["--host", "127.0.0.1", "--port", str(port)]
+    address = ["--host", "127.0.0.1", "--port", str(options.port)]
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1", *address, "--backend-store-uri", uri]
     os.execve(sys.executable, command, os.environ | settings)
