@@ -291,15 +291,10 @@ def rates(position: Position) -> dict[str, float]:
     }
 
 
-def rows_of(batch: Batch) -> int:
-    """Items of a batch."""
-    return batch.items
-
-
 def step_of(
     batch: Batch,
     accumulation: int,
-    count: Callable[[Batch], int] = rows_of,
+    count: Callable[[Batch], int] = lambda batch: batch.items,
     cost: Callable[[int, int], float] = lambda rows, length: 0.0,
     ranks: Ranks = ALONE,
 ) -> Step:
@@ -313,9 +308,9 @@ def step_of(
     sides, total = [side for micro_batch in micro_batches for side in micro_batch.sides], max(1, sum(labels))
     flops = sum(cost(*side.input_ids.shape) for side in sides)
     if ranks.count > 1:
-        shares = [ranks.share(rows_of(micro_batch)) for micro_batch in micro_batches]
+        shares = [ranks.share(micro_batch.items) for micro_batch in micro_batches]
         labels = [count(micro_batch.part(rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
         micro_batches = [micro_batch.part(not_empty(rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
     weights = [number / total for number in labels]
     tokens, padded = sum(side.tokens for side in batch.sides), sum(side.input_ids.numel() for side in batch.sides)
-    return Step(micro_batches, rows_of(batch), tokens, padded, flops, weights)
+    return Step(micro_batches, batch.items, tokens, padded, flops, weights)

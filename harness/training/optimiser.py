@@ -145,7 +145,13 @@ class Clipped(torch.optim.Optimizer):
             rows.take_gradient(group["lr"], group["weight_decay"])
         parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         sparse = {p: p.grad.coalesce() for p in parameters if p.grad.is_sparse}
-        norm = self._clip([sparse[p].values() if p in sparse else p.grad for p in parameters])
+        gradients = [sparse[p].values() if p in sparse else p.grad for p in parameters]
+        norm = nn.utils.get_total_norm(gradients)
+        coefficient = self._max_norm / (norm + 1e-6)
+        if (
+            coefficient.is_cuda or coefficient < 1
+        ):  # as torch's own clipping, but a CPU multiplies only a norm that is too large
+            torch._foreach_mul_(gradients, coefficient.clamp(max=1))
         for p, gradient in sparse.items():
             if p not in self._zeros:
                 self._zeros[p] = torch.zeros_like(p)
@@ -180,28 +186,11 @@ class Clipped(torch.optim.Optimizer):
         """What the optimiser keeps from step to step: moments, counts of steps, averages; nothing before the first one."""
         return held(value for values in self.state.values() for value in values.values())
 
-    def _clip(self, gradients: list[Tensor]) -> Tensor:
-        """As torch's own clipping, but a CPU multiplies only where the norm is too large; the norm before."""
-        norm = nn.utils.get_total_norm(gradients)
-        coefficient = self._max_norm / (norm + 1e-6)
-        if coefficient.is_cuda or coefficient < 1:
-            torch._foreach_mul_(gradients, coefficient.clamp(max=1))
-        return norm
 
-
-KINDS: dict[Optimizer, type[torch.optim.Optimizer]] = {
-    Optimizer.adamw: torch.optim.AdamW,
-    Optimizer.adam: torch.optim.Adam,
-    Optimizer.nadam: torch.optim.NAdam,
-    Optimizer.radam: torch.optim.RAdam,
-    Optimizer.adamax: torch.optim.Adamax,
-    Optimizer.adagrad: torch.optim.Adagrad,
-    Optimizer.adadelta: torch.optim.Adadelta,
-    Optimizer.adafactor: torch.optim.Adafactor,
-    Optimizer.rmsprop: torch.optim.RMSprop,
-    Optimizer.sgd: torch.optim.SGD,
-    Optimizer.muon: MuonWithAdamW,
-}
+KINDS: dict[str, type[torch.optim.Optimizer]] = {
+    name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)
+} | {"muon": MuonWithAdamW}
+"""Value of an Optimizer -> its class."""
 
 
 def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str, float] | None = None) -> Clipped:
@@ -226,7 +215,7 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
         | ({"muon": with_muon} if is_muon else {})
         for (decays, factor, with_muon), members in sorted(tensors.items(), key=lambda item: item[0], reverse=True)
     ]
-    kind = KINDS[config.optimizer]
+    kind = KINDS[config.optimizer.value]
     options = {"betas": (config.adam_betas[0], config.adam_betas[1]), "eps": config.adam_eps, "momentum": config.momentum}
     if config.optimizer is Optimizer.adafactor:  # its eps are other bounds
         del options["eps"]

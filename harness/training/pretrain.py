@@ -1,6 +1,5 @@
 """Pretraining on running text: objective, budget, evaluation on held-out text, and checkpoints to resume from."""
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -109,8 +108,7 @@ def pretrain(
         results = (evaluation.scores or measure()) | costs(position, sum(peaks) if peaks else None)
         if ranks.count > 1:
             results["pretrain/device_peak_memory_bytes"] = max(peaks) if peaks else None
-        for key, value in results.items():
-            run_log.value(key, value)
+        run_log.values(results)
         write_medians(run_log, training.phase)
         save_weights(run_log.folder / paths.WEIGHTS, objective.phases[-1], shape, tokenizer, pooler)
     return objective
@@ -242,13 +240,6 @@ class Keeping:
         """Saves the weights on the first rank, whole or not at all."""
         while self.is_due(position):
             _, path = self._due.pop(0)
-            if not self._ranks.first:
-                continue
-            building = path.with_name(f".{path.name}.{os.getpid()}")
-            building.parent.mkdir(exist_ok=True)
-            try:
-                self._save(building)
-                shutil.rmtree(path, ignore_errors=True)
-                building.rename(path)
-            finally:
-                shutil.rmtree(building, ignore_errors=True)  # what is left where the disk is full
+            if self._ranks.first:
+                with paths.whole(path) as building:
+                    self._save(building)

@@ -55,13 +55,8 @@ def save(
         save_file(_tensors(model), building / WEIGHTS)
         save_file(_optimiser_tensors(optimiser), building / OPTIMISER)
         paths.share(building / WEIGHTS, building / OPTIMISER)
-    if ranks.first:
-        _finish(building, target, identity, position)
-
-
-def _finish(building: Path, target: Path, identity: str, position: Position) -> None:
-    """Describes the files, gives the checkpoint its name once it is on disk, and removes old ones."""
-    folder = target.parent
+    if not ranks.first:
+        return
     sums = {path.name: _checksum(path) for path in sorted(building.iterdir())}
     state = {"version": VERSION, "identity": identity, "position": asdict(position), "sha256": sums}
     (building / STATE).write_text(json.dumps(state, indent=1))
@@ -90,7 +85,11 @@ def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.O
         with torch.no_grad():
             for name, tensor in _tensors(model).items():
                 tensor.copy_(weights[name])
-        _restore_optimiser(optimiser, moments)
+        states: dict[int, dict[str, Tensor]] = {}
+        for key, tensor in moments.items():
+            number, _, name = key.partition(".")
+            states.setdefault(int(number), {})[name] = tensor
+        optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
         print(f"resumed from checkpoint {path.name}", flush=True)
         return position
     return Position()
@@ -140,14 +139,6 @@ def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     """`<number of the parameter>.<moment>` -> tensor."""
     states = optimiser.state_dict()["state"]
     return {f"{number}.{name}": tensor for number, state in states.items() for name, tensor in state.items()}
-
-
-def _restore_optimiser(optimiser: torch.optim.Optimizer, moments: dict[str, Tensor]) -> None:
-    states: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in moments.items():
-        number, _, name = key.partition(".")
-        states.setdefault(int(number), {})[name] = tensor
-    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
 def _checksum(path: Path) -> str:

@@ -54,8 +54,7 @@ def evaluate(
         if weights is not None:
             origins = pretrained.load_weights(weights, model, config.model.keep_layers)
     write_origins(config, model, origins, run_log)
-    for key, value in size.of_objective(model).items():
-        run_log.value(key, value)
+    run_log.values(size.of_objective(model))
     run_log.stage("evaluate")
     model = machine.prepare(model.to(machine.device))
     if isinstance(model, Objective):
