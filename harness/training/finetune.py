@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -294,7 +295,7 @@ def rates(position: Position) -> dict[str, float]:
 def step_of(
     batch: Batch,
     accumulation: int,
-    count: Callable[[Batch], int] = lambda batch: batch.items,
+    count: Callable[[Batch], int] = attrgetter("items"),
     cost: Callable[[int, int], float] = lambda rows, length: 0.0,
     ranks: Ranks = ALONE,
 ) -> Step:

@@ -148,9 +148,7 @@ class Clipped(torch.optim.Optimizer):
         gradients = [sparse[p].values() if p in sparse else p.grad for p in parameters]
         norm = nn.utils.get_total_norm(gradients)
         coefficient = self._max_norm / (norm + 1e-6)
-        if (
-            coefficient.is_cuda or coefficient < 1
-        ):  # as torch's own clipping, but a CPU multiplies only a norm that is too large
+        if coefficient.is_cuda or coefficient < 1:  # as torch's own, but a CPU multiplies only where the norm is too large
             torch._foreach_mul_(gradients, coefficient.clamp(max=1))
         for p, gradient in sparse.items():
             if p not in self._zeros:
