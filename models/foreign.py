@@ -121,14 +121,11 @@ class Foreign(Encoder):
         def keep_output(_: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
             states.append(_first(output))
 
-        blocks = self._blocks()
-        hooks = [block[0].register_forward_pre_hook(keep_input, with_kwargs=True) for block in blocks]
-        hooks += [block[-1].register_forward_hook(keep_output) for block in blocks]
-        try:
+        with contextlib.ExitStack() as hooks:
+            for block in self._blocks():
+                hooks.enter_context(block[0].register_forward_pre_hook(keep_input, with_kwargs=True))
+                hooks.enter_context(block[-1].register_forward_hook(keep_output))
             last = self(inputs)
-        finally:
-            for hook in hooks:
-                hook.remove()
         states = [*states[:-1], last]
         if len(states) != len(self._order) + 1 or any(state.shape[:2] != last.shape[:2] for state in states):
             raise InputError(
@@ -191,18 +188,12 @@ class Foreign(Encoder):
     def _called(self) -> list[int]:
         """Places of the layers in the order in which a pass calls them; each once where it calls their forward itself."""
         order: list[int] = []
-        hooks = [
-            block[0].register_forward_hook(lambda *_, place=place: order.append(place))
-            for place, block in enumerate(self._blocks())
-        ]
         was_training = self.training
-        try:
-            with torch.no_grad():
-                self.eval()(_probe(self))
-        finally:
-            self.train(was_training)
-            for hook in hooks:
-                hook.remove()
+        with contextlib.ExitStack() as after, torch.no_grad():
+            after.callback(self.train, was_training)
+            for place, block in enumerate(self._blocks()):
+                after.enter_context(block[0].register_forward_hook(lambda *_, place=place: order.append(place)))
+            self.eval()(_probe(self))
         return order or list(range(len(self._blocks())))
 
     def flops(self, length: int) -> int:

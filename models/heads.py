@@ -102,7 +102,30 @@ class Pooler(nn.Module):
         return 0 if self.dense is None else 2 * self.dense.weight.numel()
 
 
-class MaskedLMHead(nn.Module):
+class MaskedHead(nn.Module):
+    """Scores over the vocabulary for masked tokens, from what is `read`. Abstract."""
+
+    decoder: MaskDecoder | None
+    output: Any  # with the size of the vocabulary as `out_features`
+
+    def read(self, encoder: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Hidden states of the encoder, and those that this head scores, each (B, T, D): the same without a mask decoder."""
+        if self.decoder is None:
+            hidden = encoder(batch)
+            return hidden, hidden
+        *_, before, hidden = encoder.hidden_states(batch)
+        return hidden, self.decoder(encoder, before, batch)
+
+    @abstractmethod
+    def flops(self) -> int:
+        """FLOPs of one token, without the mask decoder."""
+
+    def flops_of_decoder(self, encoder: Encoder, length: int) -> int:
+        """FLOPs of the mask decoder on one text."""
+        return 0 if self.decoder is None else self.decoder.flops(encoder, length)
+
+
+class MaskedLMHead(MaskedHead):
     """Scores over the vocabulary: dense, non-linearity and norm at the embedding size, then the token embedding again.
 
     What it scores is `read`: hidden states of the encoder, or of a mask decoder on it.
@@ -119,14 +142,6 @@ class MaskedLMHead(nn.Module):
             self.output.weight = embedding.weight
         self.decoder = decoder
 
-    def read(self, encoder: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Hidden states of the encoder, and those that this head scores, each (B, T, D): the same without a mask decoder."""
-        if self.decoder is None:
-            hidden = encoder(batch)
-            return hidden, hidden
-        *_, before, hidden = encoder.hidden_states(batch)
-        return hidden, self.decoder(encoder, before, batch)
-
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (..., V) logits."""
         return self.output(self.norm(self.activation(self.dense(hidden))))
@@ -135,12 +150,8 @@ class MaskedLMHead(nn.Module):
         """FLOPs of one token, without the mask decoder."""
         return 2 * (self.dense.weight.numel() + self.output.weight.numel())
 
-    def flops_of_decoder(self, encoder: Encoder, length: int) -> int:
-        """FLOPs of the mask decoder on one text."""
-        return 0 if self.decoder is None else self.decoder.flops(encoder, length)
 
-
-class ForeignMaskedHead(nn.Module):
+class ForeignMaskedHead(MaskedHead):
     """Scores over the vocabulary by the head for masked tokens of the encoder's package, `make_masked_head` of its class."""
 
     decoder = None
@@ -152,11 +163,6 @@ class ForeignMaskedHead(nn.Module):
         self.model = body.make_masked_head(body)
         self.output = SimpleNamespace(out_features=encoder.config.vocab_size)
         self._size, self._flops = encoder.config.hidden_size, 0
-
-    def read(self, encoder: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
-        """As of `MaskedLMHead`."""
-        hidden = encoder(batch)
-        return hidden, hidden
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (..., V) logits."""
@@ -170,13 +176,6 @@ class ForeignMaskedHead(nn.Module):
                 shapes(torch.zeros(1, 1, self._size, device="meta"))
             self._flops = counter.get_total_flops()
         return self._flops
-
-    def flops_of_decoder(self, encoder: Encoder, length: int) -> int:
-        """None: it has none."""
-        return 0
-
-
-MaskedHead = MaskedLMHead | ForeignMaskedHead
 
 
 def make_masked_head(config: EncoderConfig, encoder: Encoder) -> MaskedHead:

@@ -13,6 +13,11 @@ CHUNK = 1 << 21
 """Logits that are computed with at a time on a CPU, in float32: 8 MiB, which stay in its cache."""
 
 
+def summed_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """(..., V) logits and (...) targets -> () cross-entropy in nats, summed over the targets that are not IGNORED."""
+    return F.cross_entropy(logits.float().flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="sum")
+
+
 def vocabulary_loss(logits: Tensor, targets: Tensor, divisor: float) -> Tensor:
     """(N, V) logits and (N,) targets -> () cross-entropy in nats, summed over the targets that are not IGNORED, over `divisor`.
 
@@ -20,7 +25,7 @@ def vocabulary_loss(logits: Tensor, targets: Tensor, divisor: float) -> Tensor:
     """
     if torch.is_grad_enabled() and logits.device.type == "cpu" and not torch.compiler.is_compiling():
         return _InPlace.apply(logits, targets, divisor)  # type: ignore[no-untyped-call]  # torch's own
-    return F.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="sum") / divisor
+    return summed_loss(logits, targets) / divisor
 
 
 def in_batch_loss(questions: Tensor, paragraphs: Tensor, relevant: Tensor, temperature: float) -> Tensor:

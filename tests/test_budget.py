@@ -27,7 +27,7 @@ BUDGETS = {
     "harness/tasks": 23350,
     "harness/terminal": 2300,
     "harness/tracking": 4600,
-    "harness/training": 21000,
+    "harness/training": 20650,
     "models": 23350,
     "models/attention": 6100,
     "models/huggingface": 8700,

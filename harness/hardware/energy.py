@@ -44,12 +44,6 @@ def counters(*, cuda: bool) -> list[Counter]:
     return nvml_counters() if cuda else rapl_counters()
 
 
-def kind(*, cuda: bool) -> str | None:
-    """Name of the counters that `counters` finds, None where there are none."""
-    name = "NVML" if cuda else "RAPL"
-    return name if counters(cuda=cuda) else None
-
-
 def rapl_counters(folder: Path = POWERCAP) -> list[Counter]:
     """Packages and their memory; other zones are parts of a package or duplicates."""
     found = []

@@ -49,7 +49,7 @@ def description(config: HardwareConfig) -> str:
 
 def environment(config: HardwareConfig) -> dict[str, object]:
     """Versions, machine and load at this moment; what cannot be read is None."""
-    versions = {name: _version(name) for name in PACKAGES}
+    versions, is_cuda = {name: _version(name) for name in PACKAGES}, config.device is Device.cuda
     return {
         "python": platform.python_version(),
         **versions,
@@ -60,9 +60,7 @@ def environment(config: HardwareConfig) -> dict[str, object]:
         "dtype": config.dtype.value,
         "compile": config.compile,
         "load_average": os.getloadavg()[0],
-        "energy_counter": energy.kind(
-            cuda=config.device is Device.cuda
-        ),  # RAPL or NVML, None where there is none or it cannot be read
+        "energy_counter": ("NVML" if is_cuda else "RAPL") if energy.counters(cuda=is_cuda) else None,
         **git_state(),
     }
 

@@ -63,8 +63,7 @@ def write(model: Classifier, measure: MeasureConfig, path: Path) -> int:
         if measure.precision is Precision.int8_dynamic:
             onnx_file.round_weights(path)
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that eager quantisation moves to another package, which is slower on a CPU
+        with warnings.catch_warnings(action="ignore"):  # eager quantisation moves to another package, which is slower on a CPU
             torch.save(_rounded(copy, measure.precision), path)
     expected = {Precision.fp32: "float32", Precision.bf16: "bfloat16"}.get(measure.precision, "int8")
     found = products(path, measure)
@@ -83,11 +82,8 @@ def products(path: Path, measure: MeasureConfig) -> Counter[str]:
     """Type of the weights -> products with weights in the file that `write` wrote."""
     if measure.backend is Backend.onnxruntime:
         return onnx_file.products(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = torch.load(path, weights_only=False)  # written above, by this command
     count: Counter[str] = Counter()
-    for module in model.modules():
+    for module in _read(path).modules():
         if isinstance(module, EIGHT_BITS):
             count["int8"] += 1
         elif isinstance(module, PRODUCTS):
@@ -111,13 +107,16 @@ def _rounded(model: nn.Module, precision: Precision) -> nn.Module:
     return model
 
 
+def _read(path: Path) -> nn.Module:
+    with warnings.catch_warnings(action="ignore"):
+        return torch.load(path, weights_only=False)  # which this command has written
+
+
 def load(path: Path, measure: MeasureConfig, machine: Machine) -> nn.Module:
     """The model that `write` wrote, ready to run on the machine."""
     if measure.backend is Backend.onnxruntime:
         return OnnxModel(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = torch.load(path, weights_only=False)  # written above, by this command
+    model = _read(path)
     return machine.prepare(model) if measure.backend is Backend.compile else model
 
 

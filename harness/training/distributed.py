@@ -5,7 +5,6 @@ batch, and gradients are summed over the ranks: batches, order, masks and losses
 one rank nothing is communicated.
 """
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,13 +52,11 @@ class Ranks:
 
     def gathered(self, value: float | None) -> list[float] | None:
         """The value of every rank; None unless all have one."""
-        if self.count == 1:
-            return None if value is None else [value]
-        value = math.nan if value is None else value
-        found = [torch.zeros((), dtype=torch.float64) for _ in range(self.count)]
-        distributed.all_gather(found, torch.tensor(value, dtype=torch.float64))
-        values = [one.item() for one in found]
-        return None if any(map(math.isnan, values)) else values
+        found = [value] * self.count
+        if self.count > 1:
+            distributed.all_gather_object(found, value)
+        values = [one for one in found if one is not None]
+        return values if len(values) == self.count else None
 
     def counted(self, number: float) -> int:
         """The sum of a whole number over the ranks."""

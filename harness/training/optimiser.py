@@ -185,19 +185,10 @@ class Clipped(torch.optim.Optimizer):
         return held(value for values in self.state.values() for value in values.values())
 
 
-KINDS: dict[Optimizer, type[torch.optim.Optimizer]] = {
-    Optimizer.adamw: torch.optim.AdamW,
-    Optimizer.adam: torch.optim.Adam,
-    Optimizer.nadam: torch.optim.NAdam,
-    Optimizer.radam: torch.optim.RAdam,
-    Optimizer.adamax: torch.optim.Adamax,
-    Optimizer.adagrad: torch.optim.Adagrad,
-    Optimizer.adadelta: torch.optim.Adadelta,
-    Optimizer.adafactor: torch.optim.Adafactor,
-    Optimizer.rmsprop: torch.optim.RMSprop,
-    Optimizer.sgd: torch.optim.SGD,
-    Optimizer.muon: MuonWithAdamW,
-}
+KINDS: dict[str, type[torch.optim.Optimizer]] = {
+    name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)
+} | {"muon": MuonWithAdamW}
+"""Value of an Optimizer -> its class."""
 
 
 def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str, float] | None = None) -> Clipped:
@@ -222,7 +213,7 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
         | ({"muon": with_muon} if is_muon else {})
         for (decays, factor, with_muon), members in sorted(tensors.items(), key=lambda item: item[0], reverse=True)
     ]
-    kind = KINDS[config.optimizer]
+    kind = KINDS[config.optimizer.value]
     options = {"betas": (config.adam_betas[0], config.adam_betas[1]), "eps": config.adam_eps, "momentum": config.momentum}
     if config.optimizer is Optimizer.adafactor:  # its eps are other bounds
         del options["eps"]

@@ -68,23 +68,21 @@ class Predictor:
         kind = kind_of(self.task)
         split = kind.encode(self.task, self._tokenizer, Examples(texts, unlabelled, numbers, "input"))
         logits = predict(self._model, split, self._batch_size, self._pad, self._machine)
+        columns: dict[str, list[Any]] = {"row": numbers}
         if tagged:
-            rows = zip(numbers, texts, kind.predictions(self.task, split, logits, 0).predicted, strict=True)
-            return [{"row": number, "words": words, "prediction": tags} for number, words, tags in rows]
-        if self.task.kind is TaskKind.regression:
-            return [{"row": number, "prediction": value} for number, value in zip(numbers, logits[:, 0].tolist(), strict=True)]
-        if multiple:
-            shares = [dict(zip(self.task.labels, row, strict=True)) for row in (1 / (1 + np.exp(-logits))).tolist()]
-            chosen = [[label for label in row if row[label] > 0.5] for row in shares]
-            rows = zip(numbers, chosen, shares, strict=True)
-            return [{"row": number, "prediction": labels, "probabilities": row} for number, labels, row in rows]
-        probabilities = softmax(logits.astype(np.float64), axis=1).tolist()
-        by_label = [dict(zip(self.task.labels, row, strict=True)) for row in probabilities]
-        best = [max(row, key=row.__getitem__) for row in by_label]
-        return [
-            {"row": number, "prediction": label, "probability": row[label], "probabilities": row}
-            for number, label, row in zip(numbers, best, by_label, strict=True)
-        ]
+            columns |= {"words": texts, "prediction": kind.predictions(self.task, split, logits, 0).predicted}
+        elif self.task.kind is TaskKind.regression:
+            columns["prediction"] = logits[:, 0].tolist()
+        else:
+            shares = 1 / (1 + np.exp(-logits)) if multiple else softmax(logits.astype(np.float64), axis=1)
+            by_label = [dict(zip(self.task.labels, row, strict=True)) for row in shares.tolist()]
+            if multiple:
+                columns["prediction"] = [[label for label in row if row[label] > 0.5] for row in by_label]
+            else:
+                columns["prediction"] = best = [max(row, key=row.__getitem__) for row in by_label]
+                columns["probability"] = [row[label] for row, label in zip(by_label, best, strict=True)]
+            columns["probabilities"] = by_label
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _load_pyfunc(checkpoint: str) -> Predictor:

@@ -1,6 +1,5 @@
 """Pretraining on running text: objective, budget, evaluation on held-out text, and checkpoints to resume from."""
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -242,13 +241,6 @@ class Keeping:
         """Saves the weights on the first rank, whole or not at all."""
         while self.is_due(position):
             _, path = self._due.pop(0)
-            if not self._ranks.first:
-                continue
-            building = path.with_name(f".{path.name}.{os.getpid()}")
-            building.parent.mkdir(exist_ok=True)
-            try:
-                self._save(building)
-                shutil.rmtree(path, ignore_errors=True)
-                building.rename(path)
-            finally:
-                shutil.rmtree(building, ignore_errors=True)  # what is left where the disk is full
+            if self._ranks.first:
+                with paths.whole(path) as building:
+                    self._save(building)

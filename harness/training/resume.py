@@ -55,13 +55,8 @@ def save(
         save_file(_tensors(model), building / WEIGHTS)
         save_file(_optimiser_tensors(optimiser), building / OPTIMISER)
         paths.share(building / WEIGHTS, building / OPTIMISER)
-    if ranks.first:
-        _finish(building, target, identity, position)
-
-
-def _finish(building: Path, target: Path, identity: str, position: Position) -> None:
-    """Describes the files, gives the checkpoint its name once it is on disk, and removes old ones."""
-    folder = target.parent
+    if not ranks.first:
+        return
     sums = {path.name: _checksum(path) for path in sorted(building.iterdir())}
     state = {"version": VERSION, "identity": identity, "position": asdict(position), "sha256": sums}
     (building / STATE).write_text(json.dumps(state, indent=1))

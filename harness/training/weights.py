@@ -23,8 +23,7 @@ def write_origins(config: RunConfig, model: nn.Module, origins: Mapping[str, Ori
         print(f"weights: {part}, {len(group.names)} tensors {group.text}{error}", flush=True)
     if run_log is None:
         return
-    for key, value in size.of_weights(model, origins).items():
-        run_log.value(key, value)
+    run_log.values(size.of_weights(model, origins))
     rows = [
         {"component": part, **group.origin._asdict(), "parameters": numbers, "tensors": list(group.names)}
         for part, group, numbers in groups

@@ -44,15 +44,15 @@ def windowed_attention(heads: Heads, window: int, global_tokens: int = 0) -> Ten
     stays finite; its output means nothing.
     """
     B, H, T, K = heads.query.shape
-    shape = Blocks(T, window // 2, block_size(window), global_tokens, heads.causal)
+    shape = Blocks(T, window // 2, block_size(window), global_tokens, heads.causal, heads.query.device)
     if is_one_block(window, T):
         return _within_one_block(heads, shape)
-    blocks, device = shape.count, heads.query.device
+    blocks = shape.count
     query = F.pad(heads.query.transpose(1, 2), (0, 0, 0, 0, 0, blocks * shape.size - T))  # (B, blocks * N, H, K)
     query = query.reshape(B * blocks, shape.size, H, K).transpose(1, 2)  # (B * blocks, H, N, K)
     key, value = (_around_blocks(x, shape) for x in (heads.key, heads.value))  # (B * blocks, H, M, K)
-    allowed = _block_mask(heads.mask, shape, device).expand(B, -1, -1, -1).flatten(0, 1)[:, None]  # (B * blocks, 1, N, M)
-    bias = None if heads.bias is None else _block_bias(heads.bias, B, shape, device)
+    allowed = _block_mask(heads.mask, shape).expand(B, -1, -1, -1).flatten(0, 1)[:, None]  # (B * blocks, 1, N, M)
+    bias = None if heads.bias is None else _block_bias(heads.bias, B, shape)
     attended = attend(Heads(query, key, value, None, scale=heads.scale, dropout=heads.dropout), allowed, bias)
     return attended.transpose(1, 2).reshape(B, blocks * shape.size, H, K)[:, :T].transpose(1, 2)
 
@@ -66,24 +66,27 @@ class Blocks:
     size: int
     global_tokens: int
     causal: bool
+    device: torch.device
 
     @property
     def count(self) -> int:
         """Blocks that cover the text."""
         return -(-self.length // self.size)
 
-    def rows(self, device: torch.device) -> Tensor:
+    @property
+    def rows(self) -> Tensor:
         """(blocks, N, 1): place of each query."""
-        return torch.arange(self.count * self.size, device=device).view(self.count, self.size, 1)
+        return torch.arange(self.count * self.size, device=self.device).view(self.count, self.size, 1)
 
-    def columns(self, device: torch.device) -> Tensor:
+    @property
+    def columns(self) -> Tensor:
         """(blocks, 1, M): place of each key around a block, global ones left out."""
-        first = torch.arange(self.count, device=device)[:, None, None] * self.size - self.side
-        return torch.arange(self.size + 2 * self.side, device=device) + first
+        first = torch.arange(self.count, device=self.device)[:, None, None] * self.size - self.side
+        return torch.arange(self.size + 2 * self.side, device=self.device) + first
 
 
 def _within_one_block(heads: Heads, shape: Blocks) -> Tensor:
-    places = torch.arange(shape.length, device=heads.query.device)
+    places = torch.arange(shape.length, device=shape.device)
     offsets = places[None, :] - places[:, None]
     band = (offsets.abs() <= shape.side) | (places < shape.global_tokens)
     band = band & (offsets <= 0) if shape.causal else band
@@ -108,16 +111,16 @@ def _around_blocks(x: Tensor, shape: Blocks) -> Tensor:
     return torch.cat(parts, dim=3).flatten(0, 1)
 
 
-def _block_mask(mask: Tensor | None, shape: Blocks, device: torch.device) -> Tensor:
+def _block_mask(mask: Tensor | None, shape: Blocks) -> Tensor:
     """(B or 1, blocks, N, M) bool: within the window, within the text, and allowed by the mask; global keys come last."""
-    rows, columns, T, G = shape.rows(device), shape.columns(device), shape.length, shape.global_tokens
+    rows, columns, T, G = shape.rows, shape.columns, shape.length, shape.global_tokens
     offsets = columns[0] - rows[0]  # (N, M), the same in every block
     near = (offsets.abs() <= shape.side) & ((offsets <= 0) if shape.causal else True)
     itself, band = (offsets == 0)[None], near & (columns >= G) & (columns < T)
     if G:
-        everywhere = torch.arange(G, device=device).expand(shape.count, 1, G)
+        everywhere = torch.arange(G, device=shape.device).expand(shape.count, 1, G)
         columns = torch.cat([columns, everywhere], dim=-1)
-        band = torch.cat([band, torch.ones(shape.count, shape.size, G, dtype=torch.bool, device=device)], dim=-1)
+        band = torch.cat([band, torch.ones(shape.count, shape.size, G, dtype=torch.bool, device=shape.device)], dim=-1)
         itself = F.pad(itself & (rows >= G), (0, G))
     if mask is None:
         return (band | itself)[None]
@@ -129,11 +132,11 @@ def _block_mask(mask: Tensor | None, shape: Blocks, device: torch.device) -> Ten
     return (band & visible) | itself
 
 
-def _block_bias(bias: nn.Module, batch: int, shape: Blocks, device: torch.device) -> Tensor:
+def _block_bias(bias: nn.Module, batch: int, shape: Blocks) -> Tensor:
     """(1, H, N, M) where no key is global, else (B * blocks, H, N, M): offsets to global keys differ from block to block."""
-    offsets = shape.columns(device)[0] - shape.rows(device)[0]
+    offsets = shape.columns[0] - shape.rows[0]
     if not shape.global_tokens:
         return bias(offsets)[None]
-    everywhere = torch.arange(shape.global_tokens, device=device) - shape.rows(device)  # (blocks, N, G)
+    everywhere = torch.arange(shape.global_tokens, device=shape.device) - shape.rows  # (blocks, N, G)
     each = [bias(torch.cat([offsets, to_global], dim=-1)) for to_global in everywhere]
     return torch.stack(each).repeat(batch, 1, 1, 1)

@@ -5,7 +5,7 @@ here.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -95,7 +95,10 @@ def translated(
     is_ours = task_heads.is_on_tokens(config_json) if on_tokens else task_heads.ON_TEXT in named
     if beside and headed and "head.weight" not in found and is_ours:
         raise ValueError(f"model_type={config_json['model_type']!r} tensors are a head that ours has not: {listed(beside)}")
-    absent = [*_absent("pooler.", expected, found), *_absent("head.", expected, found)]
+    missing = [
+        part for part in ("pooler.", "head.") if not any(name.startswith(part) for name in found)
+    ]  # half a part would be a mistake
+    absent = [name for name in expected if name.startswith(tuple(missing))]
     notes += ["new pooler"] if any(name.startswith("pooler.") for name in absent) else []
     notes += [f"not read: {listed(beside)}"] if beside else []
     needed = {name: tensor for name, tensor in expected.items() if name not in absent}
@@ -117,11 +120,6 @@ def _found(
     unread = (*(("head.",) if foreign else ()), *(("pooler.",) if on_tokens or (foreign and family in DEEPER) else ()))
     found = family_of(config_json).tensors(rest, config)
     return {name: tensor for name, tensor in found.items() if not name.startswith(unread)} | head, foreign
-
-
-def _absent(prefix: str, expected: Iterable[str], found: Iterable[str]) -> list[str]:
-    """All of a part's names when none of them was found: half a part would be a mistake."""
-    return [] if any(name.startswith(prefix) for name in found) else [name for name in expected if name.startswith(prefix)]
 
 
 def plain(state: State, config_json: ConfigJson) -> tuple[State, list[str]]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position, PositionTerms
+from harness.models.config import Activation, Body, EncoderConfig, NormPlace, Pooling, Position, PositionTerms
 from harness.models.huggingface.names import ConfigJson, Family, State, activation, activation_name, refuse
 from harness.models.huggingface.task_heads import is_on_tokens
 
@@ -22,10 +22,6 @@ class Bert(Family):
     def config(self, config_json: ConfigJson) -> EncoderConfig:
         """Sinusoidal positions of DistilBERT are published as a table like any other, so they load as one."""
         shape = self.shape(config_json)
-        if self.name == "distilbert":
-            shape |= {"type_vocab_size": 0, "pooler": Activation.relu}
-        if self.name == "electra":
-            shape["pooler"] = Activation.gelu
         if self.name == "albert" and (width := shape["embedding_size"]) == shape["hidden_size"]:
             raise ValueError(f"embedding_size={width} cannot be expressed: a projection that changes no size is left out here")
         return EncoderConfig(**shape)
@@ -96,14 +92,12 @@ class Deberta(Family):
         buckets = config_json.get("position_buckets", -1) if later else -1
         ours = EncoderConfig(
             **values,
-            position=Position.disentangled,
             max_relative_distance=farthest if farthest > 0 else values.get("max_position_embeddings", 512),
             position_buckets=buckets if buckets > 0 else None,
             share_position_projections=later and config_json.get("share_att_key", False),
             position_terms=TERMS.get(terms, PositionTerms.both),
             key_bias=later,
             norm_relative_embeddings=later and "layer_norm" in config_json.get("norm_rel_ebd", "none").lower(),
-            mask_decoder=True,  # pretrained so, though the checkpoint of transformers' masked-LM head knows none
         )
         expressible = {
             "relative_attention": config_json.get("relative_attention", False),
@@ -111,14 +105,12 @@ class Deberta(Family):
             "pos_att_type": terms in TERMS,
             "talking_head": not config_json.get("talking_head", False),
             "conv_kernel_size": config_json.get("conv_kernel_size", 0) <= 0,
-            "embedding_size": config_json.get("embedding_size", ours.hidden_size) == ours.hidden_size,
-            "attention_head_size": config_json.get("attention_head_size", ours.head_width) == ours.head_width,
-            "pooler_hidden_size": config_json.get("pooler_hidden_size", ours.hidden_size) == ours.hidden_size,
-            "pooler_dropout": config_json.get("pooler_dropout", 0) == 0,
         }
         for key, is_expressible in expressible.items():
             if not is_expressible:
                 raise ValueError(f"{key}={config_json.get(key, 'left out')} has no counterpart here")
+        sizes = dict.fromkeys(("embedding_size", "pooler_hidden_size"), ours.hidden_size)
+        refuse(config_json, {**sizes, "attention_head_size": ours.head_width, "pooler_dropout": 0})
         return ours
 
     def config_json(self, shape: EncoderConfig) -> ConfigJson:
@@ -190,12 +182,8 @@ class Gpt(Family):
         return EncoderConfig(
             **shape,
             intermediate_size=config_json.get("n_inner") or 4 * config_json.get("n_embd", 768),
-            type_vocab_size=0,
             pad_token_id=next(token for token in padding if token is not None),
-            embedding_norm=False,
             norm_place=NormPlace.post if first else NormPlace.pre,
-            causal=True,
-            pooling=Pooling.last,
             pooler=None,
             classifier_bias=is_on_tokens(config_json),
             classifier_dropout=0.0,
@@ -234,7 +222,6 @@ class T5(Family):
     """
 
     def config(self, config_json: ConfigJson) -> EncoderConfig:
-        """Pooled by the mean, as T5 has no token that represents a text."""
         shape, config_json = self.shape(config_json), self.defaults | config_json
         both = config_json.get("architectures") == [BOTH]
         if both and config_json.get("num_decoder_layers") is not None:
@@ -247,16 +234,7 @@ class T5(Family):
             head_size=None if config_json["num_heads"] * head_size == config_json["d_model"] else head_size,
             gated_feed_forward=kind.startswith("gated-"),
             hidden_act=activation("feed_forward_proj", act),
-            feed_forward_bias=False,
-            attention_bias=False,
-            attention_scale=False,
-            position=Position.bucketed,
-            type_vocab_size=0,
-            embedding_norm=False,
-            norm=Norm.rms,
-            norm_place=NormPlace.pre,
             attention_probs_dropout_prob=config_json["dropout_rate"],
-            pooling=Pooling.mean,
             pooler=None,
         )
 
@@ -308,18 +286,11 @@ class ModernBert(Family):
                 raise ValueError(f"layer_types={kinds} cannot be expressed: only full_attention in layers 0, n, 2n, ... can")
         return EncoderConfig(
             **self.shape(config_json),
-            gated_feed_forward=True,
             attention_window=config_json.get("local_attention", 128) // 2 * 2,
             global_layer_every=every,
-            position=Position.rotary,
             rotary_theta=theta["sliding_attention"],
             rotary_global_theta=theta["full_attention"],
-            type_vocab_size=0,
-            norm_place=NormPlace.pre,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
             pooling=Pooling(config_json.get("classifier_pooling", "cls")),
-            pooler_norm=True,
         )
 
 
@@ -342,14 +313,7 @@ class XLNet(Family):
             refuse(config_json, {"d_head": config_json["d_model"] // config_json["n_head"]})
         if (pooling := config_json.get("summary_type", "last")) not in POOLINGS:
             raise ValueError(f"summary_type={pooling!r} is not one of {', '.join(POOLINGS)}")
-        return EncoderConfig(
-            **shape,
-            pooling=POOLINGS[pooling],
-            position=Position.relative,
-            type_vocab_size=0,
-            embedding_norm=False,
-            attention_bias=False,
-        )
+        return EncoderConfig(**shape, pooling=POOLINGS[pooling])
 
     def tensors(self, state: State, config: EncoderConfig) -> State:
         """Heads side by side: (D, H, K) published as input, heads, features of a head, but output first for `o`."""

@@ -14,20 +14,7 @@ from harness.models.config import Activation, EncoderConfig
 
 TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text())
 
-ACTIVATIONS = {
-    "gelu": Activation.gelu,
-    "gelu_new": Activation.gelu_tanh,
-    "gelu_pytorch_tanh": Activation.gelu_tanh,
-    "gelu_python": Activation.gelu,
-    "gelu_fast": Activation.gelu_tanh,
-    "gelu_python_tanh": Activation.gelu_tanh,
-    "gelu_accurate": Activation.gelu_tanh,
-    "relu": Activation.relu,
-    "relu2": Activation.relu2,
-    "silu": Activation.silu,
-    "swish": Activation.silu,
-    "tanh": Activation.tanh,
-}
+ACTIVATIONS = {theirs: Activation(ours) for theirs, ours in TABLES["activations"].items()}
 """Published names of non-linearities -> ours."""
 
 ConfigJson = dict[str, Any]
@@ -65,6 +52,7 @@ class Family:
     ignored: str = r"$^"
     defaults: ConfigJson = field(default_factory=dict)
     only: ConfigJson = field(default_factory=dict)
+    fixed: ConfigJson = field(default_factory=dict)
 
     @property
     def modules(self) -> dict[str, str]:
@@ -91,7 +79,7 @@ class Family:
         return self.unrenamed(state, self.encoder)
 
     def shape(self, config_json: ConfigJson) -> dict[str, Any]:
-        """Our key -> value of the published one; what is absent or null is left to EncoderConfig.
+        """Our key -> value of the published one, or that of `fixed`; what is absent or null is left to EncoderConfig.
 
         ValueError for a value of `only` that is another, and for an unknown non-linearity.
         """
@@ -99,7 +87,8 @@ class Family:
         config_json, keys = self.defaults | config_json, joined("keys", self.keys)
         values = {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
         activations = {ours: keys[ours] for ours in ("hidden_act", "pooler") if keys.get(ours) in config_json}
-        return values | {ours: activation(theirs, config_json[theirs]) for ours, theirs in activations.items()}
+        values |= {ours: activation(theirs, config_json[theirs]) for ours, theirs in activations.items()}
+        return values | {key: type(getattr(EncoderConfig, key))(value) for key, value in self.fixed.items()}
 
     def written(self, shape: EncoderConfig) -> ConfigJson:
         """Published key -> value of ours."""

@@ -8,28 +8,23 @@ from typing import cast
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig
-from harness.models.heads import MaskedLMHead
-from harness.models.losses import IGNORED
-from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
-from harness.models.objectives.config import ObjectiveConfig
-from harness.models.objectives.masked_lm import at_positions, scored
+from harness.models.losses import summed_loss
+from harness.models.objectives.base import PretrainBatch
+from harness.models.objectives.masked_lm import LanguageModel, at_positions
 from harness.models.objectives.masking import num_predictions, sample_positions, with_targets
 
 
-class ContinuousBagOfWords(Objective):
+class ContinuousBagOfWords(LanguageModel):
     """Predicts a token from the mean vector of the ordinary tokens up to `context` positions to each side.
 
     Positions are sampled as for masked tokens, so that a step has as many predictions: scoring the vocabulary at every
     position would be the whole cost of a model without layers. Nothing is masked: the mean leaves its own position out.
     """
 
-    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__(config, shape, vocabulary)
-        self.lm_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
+    part = "centre"
 
     @staticmethod
     def misfits(shape: EncoderConfig) -> dict[str, bool]:
@@ -45,13 +40,15 @@ class ContinuousBagOfWords(Objective):
         return with_targets(replace(batch, attention_mask=ordinary), positions, unchanged)
 
     def forward(self, batch: PretrainBatch) -> Tensor:
-        logits = self.lm_head(self.means(batch)).float().flatten(0, 1)
-        summed = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
-        return summed / batch.total_predictions
+        return summed_loss(self.lm_head(self.vectors(batch)), batch.targets) / batch.total_predictions
 
-    def means(self, batch: PretrainBatch) -> Tensor:
-        """(B, K, D), zeros where no ordinary token is near."""
-        hidden, ordinary = self.encoder(batch.inputs), cast(Tensor, batch.inputs.attention_mask)
+    def states(self, batch: PretrainBatch) -> Tensor:
+        """(B, T, D), each from its own token."""
+        return self.encoder(batch.inputs)
+
+    def vectors(self, batch: PretrainBatch) -> Tensor:
+        """(B, K, D) means, zeros where no ordinary token is near."""
+        hidden, ordinary = self.states(batch), cast(Tensor, batch.inputs.attention_mask)
         T, context = hidden.shape[1], self._config.context
         after = torch.arange(1, context + 1, device=hidden.device)
         near = (batch.positions[..., None] + torch.cat([-after, after])).flatten(1)  # (B, K * 2 context)
@@ -61,10 +58,6 @@ class ContinuousBagOfWords(Objective):
         per_position = (-1, 2 * context)
         number = counted.unflatten(1, per_position).sum(dim=2).clamp(min=1)
         return vectors.unflatten(1, per_position).sum(dim=2) / number[..., None]
-
-    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
-        """What it is trained on: tokens from their neighbours."""
-        return {"centre": scored(self.lm_head, self.means(batch), batch.targets)}
 
     def flops(self, length: int) -> int:
         return self.encoder.flops(length) + num_predictions(self._config.mask_rate, length) * self.lm_head.flops()

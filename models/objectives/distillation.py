@@ -20,7 +20,7 @@ from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, without_values
 from harness.models.foreign import make_encoder
 from harness.models.heads import MaskedHead, MaskedLMHead, make_mask_decoder
-from harness.models.losses import IGNORED
+from harness.models.losses import IGNORED, summed_loss
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import MatchedLayers, ObjectiveConfig
 from harness.models.objectives.masked_lm import at_positions
@@ -85,9 +85,7 @@ class Distillation(Objective):
             soft = soft_loss(ours.logits, taught.logits.float(), batch.targets != IGNORED, config.temperature)
             by_prediction.append(config.soft_weight * soft)
         if config.masked_weight and ours.logits is not None:
-            logits, targets = ours.logits.flatten(0, 1), batch.targets.flatten()
-            hard = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
-            by_prediction.append(config.masked_weight * hard)
+            by_prediction.append(config.masked_weight * summed_loss(ours.logits, batch.targets))
         if config.cosine_weight:
             cosines = F.cosine_similarity(ours.states[-1].float(), taught.states[-1].float(), dim=-1)
             by_token.append(config.cosine_weight * (1 - cosines).sum())

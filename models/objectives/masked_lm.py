@@ -14,7 +14,7 @@ from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, initialise
 from harness.models.heads import MaskedHead, MaskedLMHead, PlainLMHead, Pooler, make_masked_head
-from harness.models.losses import IGNORED, vocabulary_loss
+from harness.models.losses import IGNORED, summed_loss, vocabulary_loss
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import ObjectiveConfig, PairKind
 from harness.models.objectives.masking import masked_batch, num_predictions
@@ -58,12 +58,16 @@ class LanguageModel(Objective):
     def states(self, batch: PretrainBatch) -> Tensor:
         """(B, S, D), among which `positions` chooses."""
 
+    def vectors(self, batch: PretrainBatch) -> Tensor:
+        """(B, K, D), from which the targets are predicted."""
+        return at_positions(self.states(batch), batch.positions)
+
     def forward(self, batch: PretrainBatch) -> Tensor:
         return prediction_loss(self.lm_head, self.states(batch), batch)
 
     def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
         """What it is trained on; e to this loss is the perplexity."""
-        return {self.part: scored(self.lm_head, at_positions(self.states(batch), batch.positions), batch.targets)}
+        return {self.part: scored(self.lm_head, self.vectors(batch), batch.targets)}
 
 
 def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
@@ -93,9 +97,9 @@ def scored(head: MaskedHead | PlainLMHead, vectors: Tensor, targets: Tensor) -> 
     rows = max(1, LOGITS // (targets.shape[1] * head.output.out_features))
     loss, correct = 0.0, 0
     for some, expected in zip(vectors.split(rows), targets.split(rows), strict=True):
-        logits, wanted = head(some).float().flatten(0, 1), expected.flatten()
-        loss += F.cross_entropy(logits, wanted, ignore_index=IGNORED, reduction="sum").item()
-        correct += int((logits.argmax(dim=-1) == wanted)[wanted != IGNORED].sum())
+        logits = head(some).float()
+        loss += summed_loss(logits, expected).item()
+        correct += int((logits.argmax(dim=-1) == expected)[expected != IGNORED].sum())
     return Evaluation(loss, correct, int((targets != IGNORED).sum()))
 
 

@@ -14,7 +14,7 @@ from harness.models.config import Body, EncoderConfig, round_to
 from harness.models.encoder import Encoder
 from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.layers import ACTIVATIONS
-from harness.models.losses import IGNORED
+from harness.models.losses import IGNORED, summed_loss
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.objectives.masked_lm import at_positions
@@ -65,8 +65,8 @@ class ReplacedTokenDetection(Objective):
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         """() generator's cross-entropy plus the weighted binary one over all tokens; samples from torch's global stream."""
-        generated, targets = self._generate(batch), batch.targets
-        summed = F.cross_entropy(generated.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
+        generated = self._generate(batch)
+        summed = summed_loss(generated, batch.targets)
         logits, labels = self._detect(batch, generated)
         detection = F.binary_cross_entropy_with_logits(logits, labels.float(), reduction="sum")
         weight = self._config.detection_weight / (batch.total_sequences * labels.shape[1])

@@ -12,7 +12,7 @@ from harness.models.heads import MaskedHead, PlainLMHead
 from harness.models.objectives.base import Objective
 from harness.models.objectives.causal import BidirectionalLM, CausalLM
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
-from harness.models.objectives.masked_lm import LOGITS, at_positions
+from harness.models.objectives.masked_lm import LOGITS
 from harness.models.objectives.permutation import Order, PermutationLM
 
 ONE_SIDED = (ObjectiveName.clm, ObjectiveName.bidirectional_lm)
@@ -59,8 +59,9 @@ def log_likelihoods(objective: Objective, ids: Tensor, words: Tensor, mask: int)
 def _from_one_side(objective: CausalLM | BidirectionalLM, ids: Tensor, words: Tensor) -> Tensor:
     """(B, T) nats."""
     batch = objective.make_batch(Batch(ids.cpu()), []).to(ids.device)
-    states = at_positions(objective.states(batch), batch.positions)
-    nats = _chosen(objective.lm_head, states.flatten(0, 1), batch.targets.clamp(min=0).flatten()).view(batch.targets.shape)
+    nats = _chosen(objective.lm_head, objective.vectors(batch).flatten(0, 1), batch.targets.clamp(min=0).flatten()).view(
+        batch.targets.shape
+    )
     scores, following = torch.zeros(ids.shape, device=ids.device), ids.shape[1] - 1
     scores[:, 1:] += nats[:, :following]
     if isinstance(objective, BidirectionalLM):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from child_processes import wait_for
 
+from harness.config.choices import Device
 from harness.config.schema import HardwareConfig
 from harness.hardware import energy, facts
 from harness.hardware.energy import Counter, EnergyMeter, rapl_counters
@@ -125,7 +126,7 @@ def test_a_run_says_which_counter_its_device_has(powercap, monkeypatch):
     assert facts.environment(HardwareConfig(threads=1))["energy_counter"] == "RAPL"
     monkeypatch.setattr(energy, "rapl_counters", list)
     assert facts.environment(HardwareConfig(threads=1))["energy_counter"] is None
-    assert energy.kind(cuda=True) is None
+    on_gpu = HardwareConfig(threads=1, device=Device.cuda)
+    assert facts.environment(on_gpu)["energy_counter"] is None
     monkeypatch.setattr(energy, "nvml_counters", lambda: [Counter(lambda: 0, 1e-3)])
-    assert energy.kind(cuda=True) == "NVML"
-    assert energy.kind(cuda=False) is None
+    assert facts.environment(on_gpu)["energy_counter"] == "NVML"

@@ -22,7 +22,7 @@ from harness.tasks import kind_of, refuse_impossible
 from harness.tasks.base import Examples
 from harness.tasks.batches import collate, padded_shapes, pieces, training_batches
 from harness.tasks.rows import load_table, with_labels
-from harness.training.finetune import rows_of, step_of
+from harness.training.finetune import step_of
 
 TASK = TaskConfig(
     name="made",
@@ -55,7 +55,7 @@ def letters():
 def test_the_endings_of_a_row_are_one_item_of_every_batch(split, letters):
     assert (len(split), split.group, len(split.starts)) == (4, 3, 13)
     batch = collate(split, np.array([1, 2]), 0)
-    assert (batch.items, rows_of(batch), batch.input_ids.shape[0], batch.labels.tolist()) == (2, 2, 6, [0, 1])
+    assert (batch.items, batch.input_ids.shape[0], batch.labels.tolist()) == (2, 6, [0, 1])
     texts = [letters.encode(first, ending).ids for first, *endings in ROWS[1:3] for ending in endings]
     real = [[number for number in row if number] for row in batch.input_ids.tolist()]
     assert real == texts

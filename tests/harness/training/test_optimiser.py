@@ -129,7 +129,7 @@ def stepped(one: SequenceClassifier, optimiser: Clipped, steps: int) -> None:
 def test_every_optimizer_trains_and_resumes_as_if_it_had_not_stopped(kind, tmp_path):
     config, whole, parted = OptimiserConfig(optimizer=kind, learning_rate=0.01), layered(), layered()
     optimiser = make_optimiser(whole, config)
-    assert isinstance(optimiser, KINDS[kind])
+    assert isinstance(optimiser, KINDS[kind.value])
     stepped(whole, optimiser, 4)
     assert all(not torch.equal(p, start) for p, start in zip(whole.head.parameters(), layered().head.parameters(), strict=True))
     first, after = make_optimiser(parted, config), layered()
@@ -225,7 +225,7 @@ def test_a_step_of_a_layer_is_that_of_the_optimizer_at_its_rate_with_the_decay_o
     theirs.eval()(torch.arange(1, 13).view(2, 6)).square().sum().backward()
     for name, factor in {"embeddings.token_embedding": 0.125, "layers.feed_forwards.0.feed_forward.input": 0.25}.items():
         matrix = theirs.encoder.get_submodule(name).weight
-        getattr(torch.optim, KINDS[kind].__name__)([matrix], lr=0.1 * factor, weight_decay=0.3).step()
+        getattr(torch.optim, KINDS[kind.value].__name__)([matrix], lr=0.1 * factor, weight_decay=0.3).step()
         torch.testing.assert_close(ours.encoder.get_submodule(name).weight, matrix)
 
 

@@ -154,12 +154,10 @@ def test_a_parametrisation_by_width_changes_nothing_at_its_own_width_and_rates_a
 
 def test_a_full_disk_leaves_no_half_of_a_kept_point_and_the_next_attempt_keeps_it(tmp_path):
     def full(folder: Path) -> None:
-        folder.mkdir()
         (folder / "model.safetensors").write_bytes(b"begun")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def whole(folder: Path) -> None:
-        folder.mkdir()
         (folder / "model.safetensors").write_bytes(b"whole")
 
     position = Position(tokens=600)

@@ -19,7 +19,7 @@ def test_a_mean_is_that_of_the_ordinary_tokens_to_each_side_without_its_own():
     objective = build(ObjectiveConfig(ObjectiveName.cbow, context=CONTEXT, mask_rate=0.9), shape, VOCABULARY, 0).eval()
     batch = objective.make_batch(Batch(IDS, torch.zeros_like(IDS), tokens=IDS.numel()), [0])
     with torch.no_grad():
-        vectors, means = objective.encoder(batch.inputs)[0], objective.means(batch)[0]
+        vectors, means = objective.encoder(batch.inputs)[0], objective.vectors(batch)[0]
     used = batch.targets[0] != IGNORED
     assert used.sum() == 6
     for position, mean in zip(batch.positions[0][used].tolist(), means[used], strict=True):

@@ -93,7 +93,7 @@ def test_a_bag_is_the_mean_of_the_ordinary_tokens_near_its_position(case, part):
             near = [
                 p for p in range(max(0, place - 5), min(ids.shape[1], place + 6)) if p != place and ids[row, p] >= FIRST_WORD
             ]
-            assert same(objective.means(data)[row, slot], vectors[row, near].mean(dim=0))
+            assert same(objective.vectors(data)[row, slot], vectors[row, near].mean(dim=0))
 
 
 # What is predicted
