@@ -131,6 +131,8 @@ class MaskedLMHead(MaskedHead):
     What it scores is `read`: hidden states of the encoder, or of a mask decoder on it.
     """
 
+    output: nn.Linear
+
     def __init__(self, config: EncoderConfig, embedding: nn.Embedding, decoder: MaskDecoder | None = None) -> None:
         super().__init__()
         width = config.embedding_width
