@@ -75,7 +75,7 @@ def test_merged_matrices_of_low_rank_give_what_they_gave_beside_the_weights(name
     one = model(**BODIES[name]).double()
     names, start = list(one.state_dict()), one(IDS).detach()
     adapt(one, AdaptationConfig(trains=Trains.lora, lora_rank=RANK))
-    assert torch.equal(one(IDS), start)
+    torch.testing.assert_close(one(IDS), start, rtol=0, atol=1e-12)  # the last bits follow the processor and the memory
     assert changed(one)
     trained = one(IDS).detach()
     assert not torch.allclose(trained, start, atol=1e-3)
