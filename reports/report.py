@@ -122,5 +122,7 @@ def main(options: Report) -> int:
     for path, content in files.items():
         if path.name == document.FILE and (shown := document.first_screen(document.read(content).screen)):
             print(shown, end="\n\n")
+        if path.name == "overview.tex":
+            print(f"{path}: the table of all arms, for \\input")
     print(next((path for path in files if path.suffix == ".html"), next(iter(files))))
     return 0

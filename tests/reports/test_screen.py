@@ -1,9 +1,13 @@
 """Which columns and arms a terminal shows of a report, and how their values are written."""
 
+from pathlib import Path
+
 import pytest
 
 from harness.comparison.compare import compare
 from harness.errors import InputError
+from harness.reports import report
+from harness.reports.options import Report
 from harness.reports.screen import MOST_ARMS, screen
 
 VALUES = {"model/params_total": 2e6, "inference/latency_ms_p50": 4.0, "inference/peak_memory_bytes": 3e7}
@@ -67,3 +71,10 @@ def test_an_inconclusive_score_says_what_would_decide_it(scored):
     runs = [run for arm, scores in arms.items() for run in scored(arm, {"sst2": scores})]
     (note,) = (note for note in screen(compare("s", runs, "base")).notes if note.startswith("Inconclusive: "))
     assert note == "Inconclusive: noisy (needs 842 seeds; 92 would settle this effect size)."
+
+
+def test_the_table_for_a_paper_is_named_before_the_report(monkeypatch, capsys):
+    files = {Path("r/report.tex"): b"", Path("r/tables/overview.tex"): b""}
+    monkeypatch.setattr(report, "_written", lambda options: files)
+    assert report.main(Report()) == 0
+    assert capsys.readouterr().out.splitlines() == ["r/tables/overview.tex: the table of all arms, for \\input", "r/report.tex"]
