@@ -102,9 +102,7 @@ def run_task(
     if ranks.first:
         model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
     else:
-        model = classifier(config, config.seed)
-        _load(config, inputs, model)
-        model = machine.prepare(model.to(machine.device))
+        model = machine.prepare(_build(config, inputs).to(machine.device))
     run_log.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
         train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks, peak_known)
@@ -175,6 +173,13 @@ def _write_memory(phase: str, peak: Peak, weights: int, run_log: RunLog) -> None
     refuse_less_than(weights, peak)
     peaks = {"": peak.kernel, "sampled_": peak.sampled, "reserved_": peak.reserved, "process_": peak.process}
     run_log.values({f"{phase}/{instrument}peak_memory_bytes": value for instrument, value in peaks.items()})
+
+
+def _build(config: RunConfig, inputs: Inputs) -> Classifier:
+    """The classifier on the CPU with the weights that it starts from."""
+    model = classifier(config, config.seed)
+    _load(config, inputs, model)
+    return model
 
 
 def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog | None = None) -> None:

@@ -193,7 +193,7 @@ def test_masked_accuracies_over_two_vocabularies_are_not_compared(tracking, caps
             more = {"task": "pretraining", "lifted": '["tokenizer.kind"]', "params": params}
             tracking.log(arm, seed, values, study="new", **more)
     code, text = gate(capsys, "--study", "new", "--max-drop", "2points")
-    reason = "the vocabularies differ: tokenizer=wordpiece gives both one: pretraining other pretrain/masked_accuracy"
+    reason = "cannot be compared across vocabularies: tokenizer=wordpiece gives both the same one: pretraining other"
     assert (code, reason in " ".join(text.split())) == (1, True)
 
 

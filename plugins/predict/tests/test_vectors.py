@@ -157,9 +157,9 @@ def test_formats_hold_the_same(bert, text):
     assert table["linex_index"].tolist() == list(range(len(TEXTS)))
     assert [list(tokens) for tokens in table["tokens"]] == [[token["token"] for token in row["features"]] for row in rows]
     columns = [np.concatenate([np.stack(text) for text in table[name]]) for name in ("layer_-1", "layer_2")]
-    assert np.abs(np.stack(columns, axis=1) - wanted).max() <= 1e-6
+    assert np.abs(np.stack(columns, axis=1) - wanted).max() <= 2e-6
     found = load_file("out.safetensors")
-    assert np.abs(found["values"].numpy() - wanted).max() <= 1e-6
+    assert np.abs(found["values"].numpy() - wanted).max() <= 2e-6
     assert found["lengths"].tolist() == lengths
     pieces = json.loads(bytes(found["pieces"].tolist()))
     assert [pieces[i] for i in found["token_ids"].tolist()] == [token["token"] for row in rows for token in row["features"]]

@@ -78,7 +78,9 @@ def test_a_floor_that_supports_no_verdict_is_said_when_the_session_ends(planned,
     launches.milliseconds = lambda title, number: 1.5 ** (number % 2 if "A/A" in title else 0)
     run(planned("model=base", "measure.rounds=3"))
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("No verdict on latency: noise floor above 25 %. On a quieter machine add sweep.retime=true")
+    assert last.startswith(
+        "No verdict on latency: noise floor above 25 %. On a quieter machine, repeat the command with sweep.retime=true"
+    )
 
 
 @pytest.mark.long
