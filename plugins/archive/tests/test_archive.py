@@ -141,7 +141,7 @@ def test_a_lean_archive_has_the_same_report_without_some_pictures(demo, tmp_path
     assert main(["archive", "demo", "--uri", str(demo), f"to={tmp_path / 'new'}", "--lean"]) == 2
     assert main(["archive", "demo", f"to={tmp_path / 'new'}", "--pictures", "change.svg"]) == 2
     said = capsys.readouterr().err
-    assert "tracking.uri is an archive, which stays unchanged" in said
+    assert "tracking.uri is an archive, which cannot change" in said
     assert "unknown picture 'change.svg'; did you mean 'changes.svg'?" in said
     assert not (tmp_path / "new").exists()
 
