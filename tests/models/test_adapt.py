@@ -75,6 +75,8 @@ def test_merged_matrices_of_low_rank_give_what_they_gave_beside_the_weights(name
     one = model(**BODIES[name]).double()
     names, start = list(one.state_dict()), one(IDS).detach()
     adapt(one, AdaptationConfig(trains=Trains.lora, lora_rank=RANK))
+    added = [module for module in one.modules() if isinstance(module, LowRank)]
+    assert [module.up.count_nonzero().item() for module in added] == [0] * len(added) != []
     torch.testing.assert_close(one(IDS), start, rtol=0, atol=1e-12)  # the last bits follow the processor and the memory
     assert changed(one)
     trained = one(IDS).detach()
