@@ -16,7 +16,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SWEEP = (
     *("-m", "model=base,albert", "seed=0", "scale=tiny", "task=bag", "study=old", "task.grammar.train_examples=60"),
     *("task.grammar.validation_examples=40", "task.max_length=32", "finetune.max_steps=4", "hardware.threads=1"),
-    *("measure.rounds=2", "measure.min_rounds=2", "measure.repeats=4", "measure.retries=0", "report=false", "output=out"),
+    *("measure.rounds=2", "measure.min_rounds=2", "measure.repeats=4", "measure.retries=0", "report=false"),
 )
 
 
@@ -56,10 +56,11 @@ def test_the_status_is_complete(unpack, run_harness, name):
 
 
 @pytest.mark.long
-def test_finished_runs_of_the_same_versions_are_skipped_and_all_are_sent(unpack, run_harness):
+def test_finished_runs_of_the_same_versions_are_skipped_and_all_are_sent(unpack, tell, run_harness, monkeypatch):
     unpack("results_before_records")
-    done = run_harness(*SWEEP)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("finished already, skipped") == 2
-    assert "Timing" not in done.stdout
+    monkeypatch.setattr("harness.hardware.facts.device_name", lambda _: "Intel(R) Xeon(R) Processor")  # on which they ran
+    done = tell(*SWEEP)
+    assert (done.code, done.err) == (0, ""), done.out
+    assert done.out.count("finished already, skipped") == 2
+    assert "Timing" not in done.out
     assert run_harness("sync", "output=out").stdout.endswith("synced 3 runs\n")
