@@ -18,10 +18,11 @@ from harness.reports.reading import folders, store
 from harness.reports.reading.store import Reader
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES
+from harness.reports.writing.shown import SHOWN
 from harness.terminal import WIDTH, counted, table, wrapped
 
 ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
-SHOWN = 5
+LISTED = 5
 """Runs that an error lists."""
 GROUPS = ("eval", "pretrain", "inference", "train_step", "finetune", "model")
 """In the order in which numbers are listed, and then the others."""
@@ -90,7 +91,7 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
 
 
 def _listed(runs: list[Run]) -> str:
-    return some_of([f"{run.run_id} ({folders.name_of(run) or run.name})" for run in runs], SHOWN)
+    return some_of([f"{run.run_id} ({folders.name_of(run) or run.name})" for run in runs], LISTED)
 
 
 def differing(first: Run, second: Run) -> dict[str, list[Setting]]:
@@ -108,7 +109,7 @@ def differing(first: Run, second: Run) -> dict[str, list[Setting]]:
 
 
 def numbers(first: Run, second: Run) -> list[Number]:
-    """All results that at least one of them has, by group; in each, those that do not compare come last.
+    """All results that at least one of them has: those of the overview, then by group, where those that do not compare come last.
 
     Times compare where one session has launched both side by side, and never what the clock of each training says alone.
     """
@@ -119,7 +120,13 @@ def numbers(first: Run, second: Run) -> list[Number]:
         is_shared = name in SHARED and (metric.unit in TIMES or name.endswith("/mfu"))
         if both != (None, None):
             every.append(Number(metric, *both, metric.compared is not Compared.OWN_CLOCK and (side_by_side or not is_shared)))
-    return sorted(every, key=lambda one: ((*GROUPS, one.group).index(one.group), one.group, one.change is None))
+    leading = {name: place for place, name in enumerate(SHOWN.overview)}
+
+    def place(one: Number) -> tuple:
+        group = (*GROUPS, one.group).index(one.group), one.group
+        return leading.get(one.metric.name, len(leading)), *group, one.change is None
+
+    return sorted(every, key=place)
 
 
 NO_VERDICT = (

@@ -123,15 +123,15 @@ def test_markdown_is_tables(ids, capsys):
     assert "| eval/score | 0.800 | 0.750 | −5.0 points |" in text
 
 
-def test_numbers_are_listed_by_group_and_those_that_do_not_compare_last(make_run):
+def test_those_of_the_overview_come_first_then_groups_and_what_does_not_compare_last(make_run):
     names = ("eval/loss", "eval/score", "finetune/peak_memory_bytes", "inference/tokens_per_s", "inference/peak_memory_bytes")
     first, second = (make_run(arm, values=dict.fromkeys(names, 4.0)) for arm in "ab")
     del second.metrics["eval/loss"]
     listed = [one.metric.name for one in compare_runs.numbers(first, second)]
     assert listed == [
         "eval/score",
-        "eval/loss",
         "inference/peak_memory_bytes",
+        "eval/loss",
         "inference/tokens_per_s",
         "finetune/peak_memory_bytes",
     ]
