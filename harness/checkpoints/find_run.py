@@ -52,13 +52,15 @@ def _named(run: str, key: str, output: str) -> Path:
 
 
 def weights_folder(run: str, key: str, output: str, uri: str | None) -> Path:
-    """The folder of a run's weights; InputError if there is no such run or it saved no weights."""
+    """The folder of a run's weights; InputError if there is no such run, it has not finished, or it saved no weights."""
     folder = folder_of(run, key, output, uri)
     if (folder / paths.SHAPE).is_file():
         return folder
     if not (folder / paths.WEIGHTS / paths.SHAPE).is_file():
         if (folder / "config.json").is_file():
             raise InputError(f"{key}={run!r} is a folder of published weights and no run: set model.init_from={run}")
+        if (folder / run_log.RECORD).is_file() and run_log.finished(folder) is None:
+            raise InputError(f"{key}={run!r} has not finished: `python -m harness status` says why, and which command completes it")
         raise InputError(
             f"{key}={run!r}: {folder} has no {paths.WEIGHTS}/: expected a finished pretraining, or a "
             "fine-tuning with finetune.keep=last"

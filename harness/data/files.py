@@ -234,16 +234,21 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
                     raise InputError(f"{where}: {other!r} and no tab separates the columns: name the file of {key} .csv")
                 _refuse_twice(header, where, key, wanted)
             elif row and len(row) != len(header):
-                columns = f"{len(row)} columns, but the header has {len(header)}"
+                columns = f"expected {len(header)} columns, as in the header, got {len(row)}"
                 with mistakes.collected():
                     raise InputError(f"{where}, line {line}: {columns}; fix the file of {key}")
             elif row:
                 yield line, dict(zip(header, row, strict=True))
             line = before + reader.line_num
     except csv.Error as error:
-        place = f"line {before + (reader.line_num - 1 if reader else 0)}"
-        wrong = "there is a carriage return without a line feed" if "new-line character" in str(error) else error
-        raise InputError(f"{where}, {place}: {wrong}; fix the file of {key}") from error
+        stopped, wrong = before + (reader.line_num - 1 if reader else 0), str(error)
+        if "new-line character" in wrong:
+            line, wrong = stopped, "there is a carriage return without a line feed"
+        elif "end of data" in wrong:
+            wrong = "a quotation mark opens here and is not closed"
+        elif stopped > line:  # a quotation mark makes one value of many lines
+            wrong = f"{wrong} in line {stopped}"
+        raise InputError(f"{where}, line {line}: {wrong}; fix the file of {key}") from error
 
 
 def _delimiter(head: str, wanted: Wanted) -> str:

@@ -197,7 +197,7 @@ def test_wrong_rows_are_refused_and_no_file_is_left(tokenizer, tmp_path, name, c
 LAST = {
     "in.jsonl": ("line 4: not JSON", '{"text": "a dog"}\n' * 3 + '{"text": "a d'),
     "no.jsonl": ("line 4 lacks the column 'text'", '{"text": "a dog"}\n' * 3 + '{"texts": "a dog"}\n'),
-    "in.csv": ("line 5: 1 columns, but the header has 2", "id,text\n" + "1,a dog\n" * 3 + "4\n"),
+    "in.csv": ("line 5: expected 2 columns, as in the header, got 1", "id,text\n" + "1,a dog\n" * 3 + "4\n"),
     "in.txt": ("line 4: byte 0xff is not UTF-8", "a dog\n" * 3 + "a \xff\n"),
     "in.parquet": ("is not a readable parquet file", ""),
 }

@@ -119,7 +119,7 @@ def test_sync_names_a_corrupt_run_and_sends_the_others(study, run_harness):
     ("names", "message"),
     [
         (["checkpoint"], "has no checkpoint/: expected a finished pretraining, or a fine-tuning with finetune.keep=last"),
-        (["checkpoint", "result.json"], "has no checkpoint/: expected a finished pretraining"),  # as that of one that runs
+        (["checkpoint", "result.json"], "has not finished: `python -m harness status` says why"),  # as that of one that runs
         (["checkpoint/model.safetensors"], "checkpoint lacks model.safetensors: expected the weights of a run"),
         (["config.yaml"], "config.yaml is missing: expected the folder of a run"),
         (["run.json"], "run.json is missing: expected the folder of a run"),

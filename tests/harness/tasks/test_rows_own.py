@@ -244,7 +244,7 @@ def test_a_folder_with_a_table_is_read_as_a_file_of_the_user(place):
     place.raw("set/train.csv", b"text;y\nNA;pos\n007;neg\n")
     assert place.table(None, folder="set").columns == {"text": ["NA", "007"], "y": [1, 0]}
     place.raw("set/train.csv", b"text,y\na,pos\nb\n")
-    with pytest.raises(InputError, match=r"train \(train\.csv\), line 3: 1 columns, but the header has 2"):
+    with pytest.raises(InputError, match=r"train \(train\.csv\), line 3: expected 2 columns, as in the header, got 1"):
         place.table(None, folder="set")
     files = "[{split: train, path: train.csv}]"
     place.raw("set/README.md", f"---\nconfigs:\n- config_name: default\n  data_files: {files}\n  sep: '|'\n---\n".encode())
