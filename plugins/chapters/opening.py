@@ -26,7 +26,7 @@ from harness.reports.writing.formats import POINTS, SHARES, Chapter
 from harness.reports.writing.tables import size_text, verdict_text
 
 CAPTION = (
-    "Changes against the baseline with 95 % intervals (90 % TOST intervals where the verdict is same). Filled: better or "
+    "Changes against the baseline with 95 % intervals (90 % where the verdict is same, as TOST uses). Filled: better or "
     "worse; hollow: inconclusive or the same; grey: within the noise floor or one validation item"
 )
 LOOKS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[Verdict, tuple[str, dict[str, Any]]])

@@ -41,7 +41,7 @@ CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 """Clock in a title -> its text in a header; the wall clock of all launches has none."""
 WARNED, BELOW = "†", "‡"
 NOTES = {
-    WARNED: "† Training warning: see *Warnings of trainings*; for a pretraining, see the top of this report.",
+    WARNED: "† Training warning: see *Training warnings*; for a pretraining, see the top of this report.",
     tables.SELECTED: tables.SELECTED_NOTE,
     BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }

@@ -70,8 +70,8 @@ def sentence(section: Section, row: Row, paired: Paired, count: int) -> str:
     return (
         f"**{escape(row.label)}** on {escape(section.name)}: {WRONG[paired.what]} {number:g} {more} of "
         f"{paired.count:,} items than {escape(section.baseline)} ({formats.difference(100 * paired.change, '%', ends)} of the "
-        f"items: 95 % interval over items, paired{family}; {seeds}). Another sample of items does not explain this; how other "
-        "seeds would turn out it does not say."
+        f"items: 95 % interval over items, paired{family}; {seeds}). Item sampling alone does not explain this; other seeds could "
+        "still differ."
     )
 
 
@@ -349,7 +349,7 @@ def _count_warned(comparison: Comparison) -> Iterator[str]:
     if warned:
         of_kind = "; ".join(f"{WRONG_WITH.get(kind, 'other warnings')}: {count}" for kind, count in counts.most_common())
         total = sum(len(row.runs) for section in comparison.selected_tasks for row in section.rows)
-        yield f"**{len(warned)} of {total} trainings have a warning**: {of_kind}."
+        yield f"**Warnings in {len(warned)} of {total} training runs**: {of_kind}."
 
 
 def _of_trainings(comparison: Comparison) -> Iterator[str]:
@@ -363,7 +363,7 @@ def _of_trainings(comparison: Comparison) -> Iterator[str]:
         for (place, text), seeds in grouped(warned).items()
     ]
     if texts:
-        yield f"**Warnings of trainings**: {_some(texts)}."
+        yield f"**Training warnings**: {_some(texts)}."
 
 
 def _alike(comparison: Comparison) -> Iterator[str]:

@@ -371,7 +371,7 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     cells = rows(md(overview.overview(comparison)))
     assert {arm: "†" in cells[arm][0] for arm in ("base", "b", "c")} == {"base": False, "b": True, "c": True}
     said = "\n".join(parts(findings.cautions(comparison)))
-    assert "**Warnings of trainings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
+    assert "**Training warnings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
     assert "Not shown to beat the majority baseline**, which ignores the text: c on sst2" in said  # once, in these words
     assert "not above the majority baseline" not in said
     assert overview.NOTES["†"] in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
@@ -382,9 +382,9 @@ def test_seeds_of_an_arm_with_one_warning_are_said_together(make_run):
     comparison = compare("s", runs)
     said = "\n".join(findings.of_tasks(comparison))
     assert (
-        "- **3 of 3 trainings have a warning**: the loss still fell at the end: 3." in parts(findings.cautions(comparison))[0]
+        "- **Warnings in 3 of 3 training runs**: the loss still fell at the end: 3." in parts(findings.cautions(comparison))[0]
     )
-    assert f"**Warnings of trainings**: base on sst2, seeds 0, 1, 2 ({WARNED[tags.WARNING]})." in said
+    assert f"**Training warnings**: base on sst2, seeds 0, 1, 2 ({WARNED[tags.WARNING]})." in said
 
 
 def test_a_sign_says_one_thing_where_a_pretraining_has_a_warning_and_a_score_is_low(make_run):
