@@ -60,7 +60,7 @@ def weights_folder(run: str, key: str, output: str, uri: str | None) -> Path:
         if (folder / "config.json").is_file():
             raise InputError(f"{key}={run!r} is a folder of published weights and no run: set model.init_from={run}")
         if (folder / run_log.RECORD).is_file() and run_log.finished(folder) is None:
-            raise InputError(f"{key}={run!r} has not finished: `python -m harness status` says why, and which command completes it")
+            raise InputError(f"{key}={run!r} has not finished: `python -m harness status` says why, and what completes it")
         raise InputError(
             f"{key}={run!r}: {folder} has no {paths.WEIGHTS}/: expected a finished pretraining, or a "
             "fine-tuning with finetune.keep=last"

@@ -87,14 +87,14 @@ class PlannedRun:
         return not self.inputs.is_pretraining and self.config.measure.enabled
 
 
-def plan(composed: list[RunConfig]) -> list[PlannedRun]:
-    """Resolves every run and prepares its data and text, each once; a duplicate run is planned once.
+def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: None) -> list[PlannedRun]:
+    """Resolves every run and prepares its data and text, each once, which `show` is told; a duplicate run is planned once.
 
     InputError, before any run starts, if the data of any of them cannot be used.
     """
     planned: dict[Path, PlannedRun] = {}
     first: dict[tuple[str, ...], dict[int, PlannedRun]] = {}  # runs that others start from, by seed
-    cache = Cache()
+    cache = Cache(show)
     for config in itertools.chain(*stages(with_sizes(with_workers(composed, facts.cores()), cache))):
         by_seed = first.get(_stage(config, config.protocol.starts_from), {})
         needed = by_seed.get(config.seed) or next(iter(by_seed.values()), None)
@@ -238,13 +238,15 @@ def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:
 class Cache:
     """Prepares each text and task data of a command once, by the settings that they depend on."""
 
-    def __init__(self) -> None:
+    def __init__(self, show: Callable[[str], object] = lambda _: None) -> None:
         self._keys: dict[str, str] = {}
+        self._show = show
 
     def text(self, config: RunConfig) -> str:
         """Key of the prepared text."""
         settings = repr((config.corpus, config.data, config.tokenizer, config.output, config.pretrain.teacher))
         if settings not in self._keys:
+            self._show(f"preparing the text {config.corpus.name}")
             self._keys[settings] = prepare.prepare(config)
         return self._keys[settings]
 
@@ -253,6 +255,7 @@ class Cache:
         splits = (config.task, config.finetune.submit, config.finetune.keep_best, is_only_scored(config))
         settings = repr((*splits, config.data, config.tokenizer, config.output, config.model.init_from))
         if settings not in self._keys:
+            self._show(f"preparing data of {config.task.name}")
             self._keys[settings] = prepared.prepare(config)
         return self._keys[settings]
 

@@ -57,8 +57,8 @@ def run_study(configs: list[RunConfig]) -> int:
                             return 1
                 first += _tuned(stage, first, trackers, load)
             configs = first
-        with live_line("preparing data"):
-            planned = plan(configs)
+        with live_line("preparing data") as line:
+            planned = plan(configs, line.show)
         trackers = trackers or _opened(configs[0])
         with _begun(planned, trackers):
             execute = run_in_order if configs[0].sweep.until is Until.seeds else run_in_looks
@@ -93,8 +93,8 @@ def conclude(configs: list[RunConfig]) -> int:
         return 0
     configs = with_workers(configs, 1)
     with console.quiet(any(config.sweep.quiet for config in configs)):
-        with live_line("preparing data"):
-            planned = plan(configs)
+        with live_line("preparing data") as line:
+            planned = plan(configs, line.show)
         with console.logged(_studies(planned)), ended_in_order(), tracked(planned, _opened(configs[0])):
             finished = sum(run_log.finished(run.folder) is not None for run in planned)
             console.plain(f"{finished} of {counted(len(planned), 'run')} finished")

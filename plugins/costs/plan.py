@@ -28,8 +28,8 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
     if elsewhere and options.probe:
         raise InputError(f"{elsewhere}; without --probe the plan is one for another machine")
     load = LoadCheck()
-    with live_line("preparing data"):
-        planned = plan(configs)
+    with live_line("preparing data") as line:
+        planned = plan(configs, line.show)
     with live_line("counting") as line:
 
         def probe(run: PlannedRun, work: Work) -> Pace | None:

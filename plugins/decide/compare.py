@@ -109,7 +109,7 @@ def differing(first: Run, second: Run) -> dict[str, list[Setting]]:
 
 
 def numbers(first: Run, second: Run) -> list[Number]:
-    """All results that at least one of them has: those of the overview, then by group, where those that do not compare come last.
+    """All results that at least one has: those of the overview, then by group; what does not compare is last in its group.
 
     Times compare where one session has launched both side by side, and never what the clock of each training says alone.
     """

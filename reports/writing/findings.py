@@ -70,8 +70,8 @@ def sentence(section: Section, row: Row, paired: Paired, count: int) -> str:
     return (
         f"**{escape(row.label)}** on {escape(section.name)}: {WRONG[paired.what]} {number:g} {more} of "
         f"{paired.count:,} items than {escape(section.baseline)} ({formats.difference(100 * paired.change, '%', ends)} of the "
-        f"items: 95 % interval over items, paired{family}; {seeds}). Item sampling alone does not explain this; other seeds could "
-        "still differ."
+        f"items: 95 % interval over items, paired{family}; {seeds}). Item sampling alone does not explain this; other seeds "
+        "could still differ."
     )
 
 

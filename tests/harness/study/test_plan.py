@@ -60,11 +60,15 @@ def test_pretrainings_come_first_in_the_order_that_they_were_asked_for():
 
 
 def test_text_and_rows_are_prepared_once_for_equal_settings_and_again_for_others(small_config, monkeypatch):
-    prepared_texts, cache = [], Cache()
+    """And what is prepared is said before."""
+    prepared_texts, shown = [], []
+    cache = Cache(shown.append)
     monkeypatch.setattr(prepare, "prepare", lambda config: prepared_texts.append(config) or str(len(prepared_texts)))
     larger = replace(small_config, tokenizer=replace(small_config.tokenizer, vocab_size=small_config.tokenizer.vocab_size + 1))
     assert cache.text(small_config) == cache.text(replace(small_config, seed=5)) != cache.text(larger)
     assert cache.task(small_config) == cache.task(replace(small_config, seed=5))
+    text, rows = (f"preparing the text {small_config.corpus.name}", f"preparing data of {small_config.task.name}")
+    assert shown == [text, text, rows]
     by_tune = replace(small_config, finetune=replace(small_config.finetune, keep_best=KeepBest.tune))
     with pytest.raises(InputError, match=r"finetune\.keep_best=tune needs rows held out"):
         cache.task(by_tune)
