@@ -137,6 +137,8 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
             f"{_place(rows[repeated].iloc[0])} is in two rows: expected one, or a column that distinguishes them, "
             "such as columns=seed=NAME"
         )
+    if not rows.duplicated([*NAMES, "round"]).any():  # `id` numbers the rows, each of which is a run
+        rows["item"] = None
     of_metrics = rows.groupby("metric", observed=True, sort=False)
     rows = pd.concat([_in_base_units(str(metric), of, unit, direction) for metric, of in of_metrics]).sort_index()
     single, whole = rows[rows["item"].notna()], rows[rows["item"].isna()]

@@ -207,6 +207,12 @@ def test_items_that_an_arm_lacks_are_left_out_of_all_and_said():
     assert "rte: 80 of 100 items, those common to all runs." in frame.said(found)
 
 
+@pytest.mark.parametrize("numbers", [range(8), [*SEEDS, *SEEDS]], ids=["of the table", "of each arm"])
+def test_a_column_that_numbers_the_runs_is_not_one_of_items(numbers):
+    found, expected = compared(table(item=numbers)), compared(table())
+    assert change_of(found) == change_of(expected)
+
+
 def test_arms_without_an_item_in_common_do_not_pair():
     rows = single({"a": np.tile([0.0, 1.0], 50), "b": np.ones(100)})
     found = frame.checked(rows.assign(item=range(200)))
