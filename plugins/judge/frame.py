@@ -50,7 +50,7 @@ BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns
 SIZES = ("ms", "s", "bytes", "tokens/s", "samples/s")
 """Base units of what cannot be below 0."""
 HIGHER, LOWER = "higher", "lower"
-SYNONYMS = {"%": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
+SYNONYMS = {"%": "percent", "percentage": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
 SYNONYMS |= {"minimize": LOWER} | {name: name for name in (*BASE, *SIZES, HIGHER, LOWER)}
 """Unit or direction as others write it, in lower case -> its name here."""
 RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
@@ -178,6 +178,8 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
             choices = "share, percent, ms, bytes, 1, ..." if key == "unit" else f"{HIGHER} or {LOWER}"
             raise InputError(f"neither the files nor its name say the {key} of {metric}: expected {key}= ({choices})")
         chosen.append(SYNONYMS.get(one.casefold(), one))
+    if by_name[0] == "share" and chosen[0] not in ("share", "percent", SCORE):
+        raise InputError(f"{metric} has the unit {chosen[0]!r}: expected share or percent")
     if chosen[1] not in (HIGHER, LOWER):
         raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {HIGHER} or {LOWER}")
     base, unit_size = BASE.get(chosen[0], (chosen[0], 1.0))

@@ -57,6 +57,7 @@ WRONG = [
     (table(metric="zest"), "neither the files nor its name say the unit of zest: expected unit="),
     (table(metric="zest", unit="1"), "the direction of zest: expected direction="),
     (table(metric="latency"), "the unit of latency"),
+    (table(unit="1"), "accuracy has the unit '1': expected share or percent"),
     (table(items=0), "seed '0', metric 'accuracy': its column items has '0'; expected a number from 1"),
     (table(error=-0.1), "its column error has '-0.1'; expected a number from 0"),
     (table(error="small"), "its column error has 'small'; expected a number"),
@@ -112,6 +113,7 @@ def test_names_that_are_one_when_they_are_shown_are_one():
     [
         ("eval_accuracy", "percent", 71.0, ("score", "higher", 0.71)),
         ("acc,none", None, 0.71, ("score", "higher", 0.71)),
+        ("acc", "Percentage", 71.0, ("score", "higher", 0.71)),
         ("acc", "%", 71.0, ("score", "higher", 0.71)),
         ("runtime", "Seconds", 71.0, ("s", "lower", 71.0)),
         ("ndcg_at_10", None, 0.4, ("score", "higher", 0.4)),
