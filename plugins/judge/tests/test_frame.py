@@ -14,6 +14,7 @@ from harness.comparison.section import EXAMPLES, HEADLINE
 from harness.comparison.verdicts import Verdict
 from harness.errors import InputError
 from harness.plugins.judge import frame
+from harness.plugins.judge.results import Asked, checked
 
 SEEDS = range(4)
 
@@ -127,6 +128,16 @@ def test_names_that_are_one_when_they_are_shown_are_one():
 def test_units_and_directions_of_known_metrics(metric, unit, value, expected):
     rows = frame.checked(table(metric=metric, unit=unit, value=value)).rows
     assert (*rows.loc[0, ["unit", "direction"]], pytest.approx(rows.loc[0, "value"])) == expected
+
+
+def test_a_direction_for_all_metrics_that_a_known_one_has_not_is_refused():
+    rows = pd.concat([table(metric="zest"), table(metric="eval_loss")], ignore_index=True)
+    with pytest.raises(
+        InputError, match="direction=higher is for all metrics, but eval_loss is better lower: expected metric="
+    ):
+        frame.checked(rows, "1", "higher")
+    asked = Asked(metric="zest", unit="1", direction="higher")
+    assert {*checked([rows], asked).rows["direction"]} == {"higher"}
 
 
 def test_pairs_by_seed_are_a_paired_t_test():
