@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.config.schema import RunConfig
 from harness.data import files, sources
+from harness.data.labels import name_of
 from harness.errors import InputError, Mistakes, unknown
 
 QUERY, DOCUMENT, GRADE = JUDGEMENT = ("query-id", "corpus-id", "score")
@@ -51,7 +52,7 @@ def load(config: RunConfig, split: str) -> Judged:
                     f"{place}: {name!r} is not among the {len(known):,} ids of the {of}: remove the row, or add it"
                 )
         try:
-            judged.grades.setdefault(query, {})[document] = int(row[GRADE])
+            judged.grades.setdefault(query, {})[document] = int(name_of(row[GRADE]))
         except (TypeError, ValueError) as error:
             raise InputError(f"{place}: expected a whole number in {GRADE!r}, got {row[GRADE]!r:.60}") from error
     judged.queries = {query: judged.queries[query] for query in judged.grades}
