@@ -60,12 +60,14 @@ def load(config: RunConfig, split: str) -> Judged:
 
 
 def _texts(rows: Rows, text: str, title: str | None = None) -> dict[str, str]:
-    """The text of each id, behind its title where there is one; InputError for a row without id or text."""
+    """The text of each id, behind its title where there is one; InputError for a row without id or text, or an id twice."""
     texts = {}
     for place, row in rows:
         name = row.get("_id", row.get("id"))
         if name is None or not isinstance(row.get(text), str):
             raise InputError(f"{place}: expected an `_id` and text in {text!r} of task.fields, got {', '.join(map(str, row))}")
+        if str(name) in texts:
+            raise InputError(f"{place}: the id {name!r} is that of a row before: remove one of them")
         texts[str(name)] = f"{(title and row.get(title)) or ''} {row[text]}".strip()
     return texts
 
