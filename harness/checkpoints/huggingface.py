@@ -217,6 +217,8 @@ def notes(config: RunConfig) -> list[str]:
         limit = sentence_transformers.longest_text(root, "model.init_from")
         if limit is not None and limit < config.task.max_length:
             decided.append(f"texts are cut at task.max_length={config.task.max_length}, not max_seq_length={limit}")
+        if prompts := sentence_transformers.prompts_of(root, "model.init_from"):
+            decided.append(f"no text begins with a prompt, though there are some for {listed(prompts)}")
     decided += _of_card(root)
     return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
 
