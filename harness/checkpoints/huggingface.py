@@ -206,6 +206,8 @@ def notes(config: RunConfig) -> list[str]:
         decided = foreign.notes(folder, config.model)
         valued = None if config.model.random_weights else folder
         decided += foreign.note_of_padding(config.model, valued, f"model.init_from={config.model.init_from!r}")
+        if valued and has_task(config) and kind.outputs != 0 and kind.head() is not TextVectors:
+            decided.append("new head, as transformers computes the encoder alone")
     else:
         folder = folder_of(config.model.init_from)
         head = SequenceClassifier if kind.head() is TextVectors else kind.head()
