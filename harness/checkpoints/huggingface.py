@@ -206,6 +206,8 @@ def notes(config: RunConfig) -> list[str]:
         decided = foreign.notes(folder, config.model)
         valued = None if config.model.random_weights else folder
         decided += foreign.note_of_padding(config.model, valued, f"model.init_from={config.model.init_from!r}")
+        if valued and has_task(config) and kind.outputs != 0 and kind.head() is not TextVectors:
+            decided.append("new head, as transformers computes the encoder alone")
     else:
         folder = folder_of(config.model.init_from)
         head = SequenceClassifier if kind.head() is TextVectors else kind.head()
@@ -217,6 +219,8 @@ def notes(config: RunConfig) -> list[str]:
         limit = sentence_transformers.longest_text(root, "model.init_from")
         if limit is not None and limit < config.task.max_length:
             decided.append(f"texts are cut at task.max_length={config.task.max_length}, not max_seq_length={limit}")
+        if prompts := sentence_transformers.prompts_of(root, "model.init_from"):
+            decided.append(f"no text begins with a prompt, though there are some for {listed(prompts)}")
     decided += _of_card(root)
     return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
 

@@ -74,6 +74,13 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
     return POOLINGS[mode]
 
 
+def prompts_of(root: Path, key: str) -> list[str]:
+    """Names of the prompts that it states for some texts, such as queries."""
+    path = root / SETTINGS
+    prompts = json_of(path, key).get("prompts") if path.is_file() else None
+    return sorted(str(name) for name, prompt in (prompts or {}).items() if prompt)
+
+
 def longest_text(root: Path, key: str) -> int | None:
     """Tokens at which its texts are cut; None where nothing says so."""
     reading = encoder_folder(root, key) / READING

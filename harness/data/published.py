@@ -7,6 +7,7 @@ pieces alone, whatever else that says; a class without code of its own, such as 
 import functools
 import importlib.util
 import json
+import re
 import stat
 from collections import Counter
 from dataclasses import dataclass, field
@@ -340,6 +341,9 @@ def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
                 f"{folder} numbers the added piece {str(piece)!r} {number}: expected {found}, with no gap before it"
             )
     text, notes = tokenizer.to_str(), []
+    if "token_type_ids" not in (said.values.get("model_input_names") or ["token_type_ids"]):  # then all are 0
+        types = re.sub(r'"type_id": \d+', '"type_id": 0', json.dumps(json.loads(text)["post_processor"]))
+        text = json.dumps(json.loads(text) | {"post_processor": json.loads(types)})
     if original and name != GENERIC:
         mine, theirs = json.loads(text), json.loads(original.to_str())
         other = [part for part in ("normalizer", "pre_tokenizer") if mine[part] != theirs[part]]

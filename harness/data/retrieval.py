@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.config.schema import RunConfig
 from harness.data import files, sources
+from harness.data.labels import name_of
 from harness.errors import InputError, Mistakes, unknown
 
 QUERY, DOCUMENT, GRADE = JUDGEMENT = ("query-id", "corpus-id", "score")
@@ -51,7 +52,7 @@ def load(config: RunConfig, split: str) -> Judged:
                     f"{place}: {name!r} is not among the {len(known):,} ids of the {of}: remove the row, or add it"
                 )
         try:
-            judged.grades.setdefault(query, {})[document] = int(row[GRADE])
+            judged.grades.setdefault(query, {})[document] = int(name_of(row[GRADE]))
         except (TypeError, ValueError) as error:
             raise InputError(f"{place}: expected a whole number in {GRADE!r}, got {row[GRADE]!r:.60}") from error
     judged.queries = {query: judged.queries[query] for query in judged.grades}
@@ -59,12 +60,14 @@ def load(config: RunConfig, split: str) -> Judged:
 
 
 def _texts(rows: Rows, text: str, title: str | None = None) -> dict[str, str]:
-    """The text of each id, behind its title where there is one; InputError for a row without id or text."""
+    """The text of each id, behind its title where there is one; InputError for a row without id or text, or an id twice."""
     texts = {}
     for place, row in rows:
         name = row.get("_id", row.get("id"))
         if name is None or not isinstance(row.get(text), str):
             raise InputError(f"{place}: expected an `_id` and text in {text!r} of task.fields, got {', '.join(map(str, row))}")
+        if str(name) in texts:
+            raise InputError(f"{place}: the id {name!r} is that of a row before: remove one of them")
         texts[str(name)] = f"{(title and row.get(title)) or ''} {row[text]}".strip()
     return texts
 

@@ -50,7 +50,7 @@ BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns
 SIZES = ("ms", "s", "bytes", "tokens/s", "samples/s")
 """Base units of what cannot be below 0."""
 HIGHER, LOWER = "higher", "lower"
-SYNONYMS = {"%": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
+SYNONYMS = {"%": "percent", "percentage": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
 SYNONYMS |= {"minimize": LOWER} | {name: name for name in (*BASE, *SIZES, HIGHER, LOWER)}
 """Unit or direction as others write it, in lower case -> its name here."""
 RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
@@ -137,8 +137,11 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
             f"{_place(rows[repeated].iloc[0])} is in two rows: expected one, or a column that distinguishes them, "
             "such as columns=seed=NAME"
         )
+    if not rows.duplicated([*NAMES, "round"]).any():  # `id` numbers the rows, each of which is a run
+        rows["item"] = None
     of_metrics = rows.groupby("metric", observed=True, sort=False)
-    rows = pd.concat([_in_base_units(str(metric), of, unit, direction) for metric, of in of_metrics]).sort_index()
+    several = of_metrics.ngroups > 1
+    rows = pd.concat([_in_base_units(str(metric), of, unit, direction, several) for metric, of in of_metrics]).sort_index()
     single, whole = rows[rows["item"].notna()], rows[rows["item"].isna()]
     values = whole.groupby([*NAMES, "unit", "direction"], observed=True, sort=False, dropna=False)
     of_runs = values.agg({"value": "median", "items": "max", "error": "max"}).reset_index()
@@ -164,8 +167,8 @@ def _place(row: pd.Series) -> str:
     return f"the value of {', '.join(said)}"
 
 
-def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction: str | None) -> pd.DataFrame:
-    """The rows of one metric with its unit and direction."""
+def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction: str | None, several: bool) -> pd.DataFrame:
+    """The rows of one metric, of `several`, with its unit and direction."""
     by_name = next((said for pattern, said in KNOWN.metrics.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
     chosen = []
     for key, asked, named in (("unit", unit, by_name[0]), ("direction", direction, by_name[1])):
@@ -176,6 +179,10 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
             choices = "share, percent, ms, bytes, 1, ..." if key == "unit" else f"{HIGHER} or {LOWER}"
             raise InputError(f"neither the files nor its name say the {key} of {metric}: expected {key}= ({choices})")
         chosen.append(SYNONYMS.get(one.casefold(), one))
+    if by_name[0] == "share" and chosen[0] not in ("share", "percent", SCORE):
+        raise InputError(f"{metric} has the unit {chosen[0]!r}: expected share or percent")
+    if several and rows["direction"].isna().all() and by_name[1] not in ("", chosen[1]):
+        raise InputError(f"direction={direction} is for all metrics, but {metric} is better {by_name[1]}: expected metric=NAME")
     if chosen[1] not in (HIGHER, LOWER):
         raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {HIGHER} or {LOWER}")
     base, unit_size = BASE.get(chosen[0], (chosen[0], 1.0))

@@ -71,7 +71,10 @@ def rows_of(path: Path, asked: Asked) -> pd.DataFrame:
 
 def checked(parts: Iterable[pd.DataFrame], asked: Asked) -> Frame:
     """All rows as one frame, of one metric where it is asked for; InputError for values that do not compare."""
-    found = frame.checked(pd.concat(parts, ignore_index=True), asked.unit, asked.direction)
+    rows = pd.concat(parts, ignore_index=True)
+    if asked.metric is not None and "metric" in rows and (chosen := rows["metric"] == asked.metric).any():
+        rows = rows[chosen]
+    found = frame.checked(rows, asked.unit, asked.direction)
     if asked.metric is None:
         return found
     names = found.metrics(scores=True) + found.metrics(scores=False)

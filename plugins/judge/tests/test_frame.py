@@ -14,6 +14,7 @@ from harness.comparison.section import EXAMPLES, HEADLINE
 from harness.comparison.verdicts import Verdict
 from harness.errors import InputError
 from harness.plugins.judge import frame
+from harness.plugins.judge.results import Asked, checked
 
 SEEDS = range(4)
 
@@ -57,6 +58,7 @@ WRONG = [
     (table(metric="zest"), "neither the files nor its name say the unit of zest: expected unit="),
     (table(metric="zest", unit="1"), "the direction of zest: expected direction="),
     (table(metric="latency"), "the unit of latency"),
+    (table(unit="1"), "accuracy has the unit '1': expected share or percent"),
     (table(items=0), "seed '0', metric 'accuracy': its column items has '0'; expected a number from 1"),
     (table(error=-0.1), "its column error has '-0.1'; expected a number from 0"),
     (table(error="small"), "its column error has 'small'; expected a number"),
@@ -112,6 +114,7 @@ def test_names_that_are_one_when_they_are_shown_are_one():
     [
         ("eval_accuracy", "percent", 71.0, ("score", "higher", 0.71)),
         ("acc,none", None, 0.71, ("score", "higher", 0.71)),
+        ("acc", "Percentage", 71.0, ("score", "higher", 0.71)),
         ("acc", "%", 71.0, ("score", "higher", 0.71)),
         ("runtime", "Seconds", 71.0, ("s", "lower", 71.0)),
         ("ndcg_at_10", None, 0.4, ("score", "higher", 0.4)),
@@ -125,6 +128,16 @@ def test_names_that_are_one_when_they_are_shown_are_one():
 def test_units_and_directions_of_known_metrics(metric, unit, value, expected):
     rows = frame.checked(table(metric=metric, unit=unit, value=value)).rows
     assert (*rows.loc[0, ["unit", "direction"]], pytest.approx(rows.loc[0, "value"])) == expected
+
+
+def test_a_direction_for_all_metrics_that_a_known_one_has_not_is_refused():
+    rows = pd.concat([table(metric="zest"), table(metric="eval_loss")], ignore_index=True)
+    with pytest.raises(
+        InputError, match="direction=higher is for all metrics, but eval_loss is better lower: expected metric="
+    ):
+        frame.checked(rows, "1", "higher")
+    asked = Asked(metric="zest", unit="1", direction="higher")
+    assert {*checked([rows], asked).rows["direction"]} == {"higher"}
 
 
 def test_pairs_by_seed_are_a_paired_t_test():
@@ -205,6 +218,12 @@ def test_items_that_an_arm_lacks_are_left_out_of_all_and_said():
     assert found.rows.set_index("arm").loc[["a", "b"], "value"].tolist() == [30 / 80, 1.0]
     assert found.rows["items"].tolist() == [80, 80]
     assert "rte: 80 of 100 items, those common to all runs." in frame.said(found)
+
+
+@pytest.mark.parametrize("numbers", [range(8), [*SEEDS, *SEEDS]], ids=["of the table", "of each arm"])
+def test_a_column_that_numbers_the_runs_is_not_one_of_items(numbers):
+    found, expected = compared(table(item=numbers)), compared(table())
+    assert change_of(found) == change_of(expected)
 
 
 def test_arms_without_an_item_in_common_do_not_pair():

@@ -10,7 +10,8 @@ import transformers
 from torch import nn
 
 from harness.checkpoints import foreign, huggingface, native
-from harness.config.schema import ModelConfig, PretrainConfig, RunConfig
+from harness.config.choices import TaskKind
+from harness.config.schema import ModelConfig, PretrainConfig, RunConfig, TaskConfig
 from harness.data import published
 from harness.errors import InputError
 from harness.measure import flops, size
@@ -171,6 +172,13 @@ def test_padding_that_changes_vectors_is_noted(folders, kind):
         huggingface.notes(RunConfig(model=ModelConfig(**vars(shape)))),
     ):
         assert [note.partition(" by ")[0] for note in notes] == ["vectors change with padding"] * (kind in ("convbert", "fnet"))
+
+
+@pytest.mark.parametrize(("kind", "is_said"), [("classification", True), ("similarity", False), ("minimal_pairs", False)])
+def test_a_head_that_is_not_read_is_said_to_be_new(folders, kind, is_said):
+    model = ModelConfig(**vars(shape_of(folders / "bert")) | {"init_from": str(folders / "bert")})
+    notes = huggingface.notes(RunConfig(model=model, task=TaskConfig(name="own", kind=TaskKind[kind])))
+    assert ("new head, as transformers computes the encoder alone" in notes) == is_said
 
 
 def test_vectors_of_longformer_are_those_of_its_own_classifier(tmp_path):

@@ -178,6 +178,9 @@ def test_pooling_of_sentence_transformers_is_that_of_vectors_unless_it_is_typed(
     assert huggingface.notes(adopted) == [f"vectors: {said}"]
     (inner / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
     assert huggingface.notes(adopted)[1:] == ["texts are cut at task.max_length=16, not max_seq_length=12"]
+    prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": None}
+    (published / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    assert huggingface.notes(adopted)[2:] == ["no text begins with a prompt, though there are some for query"]
 
 
 def test_a_classifier_is_trained_from_modules_that_make_other_vectors(planned, published):

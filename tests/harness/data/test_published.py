@@ -95,6 +95,19 @@ def test_what_tokenizer_json_says_otherwise_is_noted(tmp_path):
     assert note.endswith("its normalizer differs from BertTokenizer as tokenizer_config.json sets it, which is read")
 
 
+@pytest.mark.parametrize("names", [None, ["input_ids", "token_type_ids"], ["input_ids", "attention_mask"]])
+def test_a_second_text_has_the_type_that_the_model_gets(tmp_path, names):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL.values(), "fox"]))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_input_names": names} if names else {}))
+    reader = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    found = Tokenizer.from_str(published.read(tmp_path)[0]).encode("fox", "fox")
+    assert (found.ids, found.type_ids) == (
+        reader("fox", "fox")["input_ids"],
+        reader("fox", "fox").get("token_type_ids", [0] * 5),
+    )
+
+
 def test_a_broken_sentencepiece_file_is_refused_with_the_cure(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "albert"}')
     (tmp_path / "spiece.model").write_bytes(b"x")

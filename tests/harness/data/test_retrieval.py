@@ -38,11 +38,12 @@ def plain(folder):
     return folder
 
 
-def of_the_hub(folder, before="", judgements="default"):
+def of_the_hub(folder, before="", judgements="default", grade=int):
     """The same in the layout of MTEB's repositories."""
     corpus = {"_id": [*CORPUS], "title": [a or "" for a, _ in CORPUS.values()], "text": [b for _, b in CORPUS.values()]}
     queries = {"_id": [*QUERIES], "text": [*QUERIES.values()]}
     judged = {name: [row[at] for row in GRADES] for at, name in enumerate(HEADER)}
+    judged["score"] = [*map(grade, judged["score"])]
     parts = {"corpus": ("corpus", corpus), "queries": ("queries", queries), judgements: ("test", judged)}
     card = "---\nlicense: cc-by-4.0\nconfigs:\n"
     for name, (split, columns) in parts.items():
@@ -113,6 +114,7 @@ def test_scores_are_those_of_trec_eval(folder):
         ("qrels/test.tsv", "none\td0\t1", {}, "(test.tsv), line 8: 'none' is not among the 4 ids of the queries"),
         ("qrels/test.tsv", "q1\td0\thigh", {}, "line 8: expected a whole number in 'score', got 'high'"),
         ("corpus.jsonl", '{"_id": "d4"}', {}, "(corpus.jsonl), line 5: expected an `_id` and text in 'text' of task.fields"),
+        ("corpus.jsonl", '{"_id": "d1", "text": "x"}', {}, "(corpus.jsonl), line 5: the id 'd1' is that of a row before"),
         ("corpus.jsonl", "{", {}, "(corpus.jsonl), line 5: not JSON"),
         (
             "",
@@ -132,6 +134,13 @@ def test_what_does_not_fit_is_one_line(folder, file, content, keys, expected):
         load_table(config, "validation")
     assert expected in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_grade_is_a_whole_number_whatever_its_type(tmp_path):
+    floats, shares = (of_the_hub(tmp_path / name, grade=grade) for name, grade in (("a", float), ("b", lambda one: one / 2)))
+    assert load_table(config_of(floats), "validation").columns["label"] == [{0: 2, 1: 1}, {1: 1}, {0: 1, 2: 3}]
+    with pytest.raises(InputError, match=r"\(default\), row 1: expected a whole number in 'score', got 0\.5"):
+        load_table(config_of(shares), "validation")
 
 
 def test_a_header_or_a_configuration_that_is_missing_is_named(folder, tmp_path):
