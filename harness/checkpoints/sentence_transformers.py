@@ -1,6 +1,7 @@
 """Folders of Sentence Transformers (arXiv:1908.10084): `modules.json` lists the encoder, how it is pooled, and what follows."""
 
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from harness.checkpoints.native import json_of
 from harness.errors import InputError
@@ -60,12 +61,9 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
     if reading.is_file() and json_of(reading, key).get("do_lower_case"):
         raise InputError(f"{key}: {reading}: do_lower_case=true is not read: set it in tokenizer_config.json")
     path = root / SETTINGS
-    settings = json_of(path, key) if path.is_file() else {}
-    prompt, similarity = (
-        (settings.get("prompts") or {}).get(settings.get("default_prompt_name")),
-        settings.get("similarity_fn_name"),
-    )
-    if prompt:
+    settings, prompts = _settings(root, key)
+    similarity = settings.get("similarity_fn_name")
+    if prompt := prompts.get(str(settings.get("default_prompt_name"))):
         raise InputError(
             f"{key}: {path}: the default prompt {prompt!r} before every text is not read: set default_prompt_name to null"
         )
@@ -76,9 +74,17 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
 
 def prompts_of(root: Path, key: str) -> list[str]:
     """Names of the prompts that it states for some texts, such as queries."""
+    return sorted(name for name, prompt in _settings(root, key)[1].items() if prompt)
+
+
+def _settings(root: Path, key: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """And the prompts among them, by name; InputError for prompts of another form."""
     path = root / SETTINGS
-    prompts = json_of(path, key).get("prompts") if path.is_file() else None
-    return sorted(str(name) for name, prompt in (prompts or {}).items() if prompt)
+    settings = json_of(path, key) if path.is_file() else {}
+    prompts = settings.get("prompts") or {}
+    if not isinstance(prompts, dict):
+        raise InputError(f"{key}: {path}: expected prompts by name, got {prompts!r:.60}")
+    return settings, prompts
 
 
 def longest_text(root: Path, key: str) -> int | None:

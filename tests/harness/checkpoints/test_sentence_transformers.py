@@ -56,6 +56,7 @@ def test_another_folder_states_no_pooling(tmp_path):
         (MEAN, ("Dense",), {}, "vectors through Dense are not read"),
         (MEAN, ("Normalize", "Dense"), {}, "vectors through Dense are not read"),
         (MEAN, (), {"prompts": {"query": "query: "}, "default_prompt_name": "query"}, "the default prompt 'query: '"),
+        (MEAN, (), {"prompts": ["query: "]}, "expected prompts by name, got ['query: ']"),
         (MEAN, (), {"similarity_fn_name": "dot"}, "similarity_fn_name='dot' is not read"),
         (MEAN, ("Normalize",), {"similarity_fn_name": "euclidean"}, "similarity_fn_name='euclidean' is not read"),
     ],
