@@ -52,9 +52,11 @@ def load(config: RunConfig, split: str) -> Judged:
                     f"{place}: {name!r} is not among the {len(known):,} ids of the {of}: remove the row, or add it"
                 )
         try:
-            judged.grades.setdefault(query, {})[document] = int(name_of(row[GRADE]))
+            grade = int(name_of(row[GRADE]))
         except (TypeError, ValueError) as error:
             raise InputError(f"{place}: expected a whole number in {GRADE!r}, got {row[GRADE]!r:.60}") from error
+        if (before := judged.grades.setdefault(query, {}).setdefault(document, grade)) != grade:
+            raise InputError(f"{place}: {query!r} and {document!r} have the grade {before} in a row before: remove one of them")
     judged.queries = {query: judged.queries[query] for query in judged.grades}
     return judged
 

@@ -131,6 +131,10 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
             said = on_one_line(str(first[name]))
             raise InputError(f"{_place(first)}: its column {name} has {said!r}; expected a number from {low:g} to {high:g}")
         rows[name] = numbers
+    known = rows[rows["error"].notna()]
+    if len(known) and any(np.allclose(known["value"] + known["error"], whole) for whole in (1, 100)):
+        rate = "its column error has an error rate, 1 - value"
+        raise InputError(f"{_place(known.iloc[0])}: {rate}; expected a standard error: leave the column out")
     rows["seed"] = rows["seed"].cat.add_categories([""]).fillna("") if rows["seed"].isna().any() else rows["seed"]
     if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
         raise InputError(

@@ -62,6 +62,7 @@ WRONG = [
     (table(items=0), "seed '0', metric 'accuracy': its column items has '0'; expected a number from 1"),
     (table(error=-0.1), "its column error has '-0.1'; expected a number from 0"),
     (table(error="small"), "its column error has 'small'; expected a number"),
+    (table(error=1 - table()["value"]), "its column error has an error rate, 1 - value; expected a standard error"),
     (table(metric="loss", value=1e308), "its column value has '1e+308'; expected a number from -1e+100 to 1e+100"),
     (table(metric="latency", unit="us", value=-1), "seed '0', metric 'latency' is below 0, in a unit of us: expected 0"),
 ]
