@@ -201,6 +201,14 @@ def test_each_arm_starts_from_its_own_run_of_the_other_task_and_from_no_other(co
 
 
 @pytest.mark.long
+def test_a_pretrained_arm_starts_from_the_other_task_and_not_from_its_pretraining(compose, own, tmp_path):
+    text = ("pretrain=mlm", "pretrain.steps=2", "corpus.documents=30", "tokenizer.vocab_size=300", "pretrain.length=16")
+    words = (*own(STAGED), *text, "scale=tiny", "task=bag", "seed=3", f"output={tmp_path / 'out'}")
+    needs = [(run.config.task.name, run.needs and run.needs.config.task.name) for run in plan.plan(compose(*words))]
+    assert needs == [("none", None), ("order", "none"), ("bag", "order")]
+
+
+@pytest.mark.long
 def test_its_weights_are_what_the_other_task_starts_with(run_harness, own, tmp_path):
     run_harness(*own(STAGED), "task=bag", "measure=none", "report=false", f"output={tmp_path / 'out'}")
     found = {path.parent.parent.name: load_file(path) for path in tmp_path.glob("out/*/*/checkpoint/model.safetensors")}
