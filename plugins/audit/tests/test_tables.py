@@ -20,6 +20,7 @@ from harness.plugins.audit.verdicts import of_reading
 TABLES = conf_directory() / CLAIMS / "tables"
 MODEL = "a-lab/an-encoder"
 STATED = {"finetune.epochs": "3", "finetune.adam_betas": "[0.9, 0.98]", "protocol.statistic": '"mean"'}
+STATED |= {"search.space": '["finetune.batch_size=choice(16,32)"]', "protocol.starts_from": '"mnli"'}
 PARAMS = {
     "model.init_from": f"{MODEL}@main",
     "model.random_weights": "False",
@@ -31,6 +32,12 @@ PARAMS = {
     "finetune.teacher": "None",
     "finetune.epochs": "3.0",
     "finetune.adam_betas": "[0.9, 0.98]",
+    "finetune.trains": "all",
+    "finetune.keep_best": "none",
+    **dict.fromkeys(("finetune.freeze_layers", "finetune.max_steps", "finetune.seconds"), "None"),
+    "search.part": "1.0",
+    "search.space": "['finetune.batch_size=choice(16,32)']",
+    "protocol.starts_from": "mnli",
 }
 
 
@@ -78,6 +85,9 @@ def test_the_newest_run_of_a_seed_counts_and_one_seed_has_no_spread():
     [
         ({"data.train_examples": "400"}, "not comparable (run on other rows: data.train_examples=400)"),
         ({"finetune.epochs": "5.0"}, "not comparable (run with other settings: finetune.epochs=5.0)"),
+        ({"finetune.max_steps": "50"}, "not comparable (run with other settings: finetune.max_steps=50)"),
+        ({"search.space": "[]"}, "not comparable (run with other settings: search.space=[])"),
+        ({"protocol.starts_from": "None"}, "not comparable (run with other settings: protocol.starts_from=None)"),
         ({"model.random_weights": "True"}, "not comparable (run with other settings: model.random_weights=True)"),
         ({"protocol_name": "bert"}, "not run"),
         ({"model.init_from": "a-lab/another"}, "not run"),
