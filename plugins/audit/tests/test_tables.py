@@ -11,7 +11,7 @@ from harness.__main__ import main
 from harness.comparison.runs import Run
 from harness.metrics import METRICS
 from harness.paths import CLAIMS, conf_directory
-from harness.plugins.audit.claims import TableScore, read
+from harness.plugins.audit.claims import TableScore, read, read_all
 from harness.plugins.audit.command import settle, text
 from harness.plugins.audit.measures import Shapes
 from harness.plugins.audit.tables import compare
@@ -133,6 +133,12 @@ def test_a_table_has_a_claim_for_each_model_and_says_what_would_run_it(tmp_path)
     assert printed.count("python -m harness") == 1  # nothing runs what no protocol says
 
 
+def test_scores_of_a_model_on_two_splits_are_two_claims(tmp_path):
+    (tmp_path / "mine.csv").write_text(TABLE.replace("rte,accuracy,70,validation", "rte,accuracy,70,test"))
+    names = [claim.name for claim in read_all([str(tmp_path / "mine.csv")], None)]
+    assert names == [f"mine-{MODEL}", f"mine-{MODEL}-2", "mine-an unpublished one"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -140,6 +146,7 @@ def test_a_table_has_a_claim_for_each_model_and_says_what_would_run_it(tmp_path)
         ("85.9", "859", "Expected `float` <= 100.0 - at `row 1.score`"),
         ("model,", "modle,", "unknown key 'modle'; did you mean 'model'?"),
         (",a paper,table 1", "", "Expected `str`, got `null` - at `row 1.paper`"),
+        ("cola,matthews", "rte,accuracy", "row 3: a second score of rte accuracy for a-lab/an-encoder on the validation rows,"),
         ("plain", "plian", "unknown protocol 'plian'; did you mean 'plain'?"),
         (TABLE[TABLE.index("\n") :], "", "expected a row for each score, below model,task,metric,score,"),
         (TABLE, '"', "expected a CSV file of published scores"),
