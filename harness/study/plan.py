@@ -101,6 +101,8 @@ def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: No
         if needed is None and (begun := config.protocol.starts_from):
             raise InputError(f"{config.label} on {config.task.name} starts from {begun}, which is not among these runs: add it")
         for run in _runs(config, cache, planned, needed):
+            if needed is not None and run.inputs.is_pretraining:  # its weights have one already
+                continue
             model, task = run.config.model, run.config.task
             said = [_smaller_vocabulary(config, run.config)]
             if run.config.matched:
@@ -113,15 +115,17 @@ def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: No
             if needed is not None:
                 begun = f"{needed.config.task.name} ({needed.config.label})"
                 said.append(f"{config.task.name} starts from the fine-tuned weights of {begun}")
-                if not run.inputs.is_pretraining:  # of a fine-tuning that was planned before it (arXiv:1811.01088)
-                    content = run.inputs.content | {"recipe": arms.short_hash(needed.identity.facts)}
-                    of, weights = needed.identity.fingerprint, str(needed.folder)
-                    inputs = replace(run.inputs, pretraining=of, pretrained=weights, content=content)
-                    run = replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder, needs=needed)
+                # of a fine-tuning that was planned before it (arXiv:1811.01088)
+                content = run.inputs.content | {"recipe": arms.short_hash(needed.identity.facts)}
+                of, weights = needed.identity.fingerprint, str(needed.folder)
+                inputs = replace(run.inputs, pretraining=of, pretrained=weights, content=content)
+                run = replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder, needs=needed)
             run.notes = [*filter(None, said), *run.notes]
             same = planned.setdefault(run.folder, run)
+            if run.inputs.is_pretraining:  # which may serve several arms
+                continue
             first.setdefault(_stage(config, config.task.name), {}).setdefault(config.seed, same)
-            if not run.inputs.is_pretraining and same.config.label != run.config.label:  # a pretraining may serve several
+            if same.config.label != run.config.label:
                 raise InputError(
                     f"{same.config.label!r} and {run.config.label!r} are one run: what they differ in has no effect here; "
                     "leave one of them out"
@@ -266,7 +270,7 @@ def _runs(
     """The composed run, after the pretraining that it needs, if any, with the vocabulary of `first`, whose weights it gets."""
     prerequisites = start.read(composed)
     config = resolve(composed, prerequisites)
-    if first is not None and not (config.tokenizer.file or config.tokenizer.vocab_file):
+    if first is not None and not (config.tokenizer.file or config.tokenizer.vocab_file or is_pretrained(config)):
         file = str(paths.data_folder(config.output, first.inputs.rows) / native.TOKENIZER)
         config = replace(config, tokenizer=replace(config.tokenizer, file=file))
     tokenizer_file = hashlib.sha256(vocabulary_bytes(config.tokenizer)).hexdigest()[:16]

@@ -115,8 +115,8 @@ def with_settings(config: RunConfig, settings: Settings) -> RunConfig:
 
 
 def value_text(value: float) -> str:
-    """As it is typed, with three digits: `0.000316`, `16`."""
-    return f"{value:.3g}"
+    """As it is typed, with three digits: `0.000316`; whole numbers with all: `1847`."""
+    return str(value) if isinstance(value, int) else f"{value:.3g}"
 
 
 SCORES = {KeepBest.tune: "tune/score", KeepBest.validation: "eval/score"}

@@ -74,7 +74,7 @@ def _tuned(configs: list[RunConfig], first: list[RunConfig], trackers: Trackers,
     searches, trials = Searches(configs), []
     for runs, heading in searches.rounds():
         with live_line("preparing data"):
-            folders = [plan([*first, config])[-1].folder for config in runs]
+            folders = [max(plan([*first, config]), key=lambda run: run.place).folder for config in runs]
             planned = [run for run in plan([*first, *runs]) if run.folder in folders or run.inputs.is_pretraining]
         trials += planned
         with _begun(planned, trackers, heading, trials):

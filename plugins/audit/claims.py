@@ -338,11 +338,17 @@ def read_table(path: Path) -> list[Claim]:
             f"{path}: expected a row for each score, below model,task,metric,score,split,seeds,protocol,paper,table"
         )
     claims: dict[str, Claim] = {}
+    texts: dict[str, list[str]] = {}  # of each model
     for number, line in enumerate(lines, 1):
         row = _typed(path, f"row {number}", TableScore, line, strict=False)
-        source, name = f"{row.paper}, {row.table}", f"{path.stem}-{row.model}"
+        source, name, own = f"{row.paper}, {row.table}", f"{path.stem}-{row.model}", texts.setdefault(row.model, [])
         text = f"{row.model} on the {row.split} rows, protocol {row.protocol or 'unknown'} ({source})"
-        claims.setdefault(text, Claim(name, source, text, "", "", {}, path)).readings[f"{row.task} {row.metric}"] = row
+        if text not in claims:
+            own.append(text)
+            claims[text] = Claim(name if len(own) == 1 else f"{name}-{len(own)}", source, text, "", "", {}, path)
+        if (score := f"{row.task} {row.metric}") in claims[text].readings:
+            raise InputError(f"{path}: row {number}: a second score of {score} for {text}; expected one")
+        claims[text].readings[score] = row
     return [*claims.values()]
 
 

@@ -19,11 +19,20 @@ STATISTICS: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "median"
 UNCHANGED = {
     "data.train_examples": "null",
     "data.validation_examples": "null",
+    "finetune.freeze_layers": "null",
+    "finetune.keep_best": "none",
+    "finetune.max_steps": "null",
+    "finetune.seconds": "null",
     "finetune.teacher": "null",
+    "finetune.trains": "all",
     "model.random_weights": "false",
     "pretrain.objective": "none",
+    "search.part": "1",
 }
 """What a run of published weights under a protocol has, unless the protocol states it."""
+
+COMPARED = (*(f"{section}." for section in OF_TASKS), "protocol.starts_from", "search.")
+"""Keys of a protocol that shape the scores of a run."""
 
 ROUNDED = 0.05
 """Points by which a published score may be off, as it has one decimal."""
@@ -70,8 +79,8 @@ def command(rows: list[TableScore]) -> str:
 
 def _changed(run: Run, protocol: Mapping[str, str]) -> list[str]:
     """What differs from the published weights and from the protocol: `data.train_examples=400`."""
-    stated = UNCHANGED | {key: value.strip('"') for key, value in protocol.items() if key.partition(".")[0] in OF_TASKS}
+    stated = UNCHANGED | {key: value.strip('"') for key, value in protocol.items() if key.startswith(COMPARED)}
     layers = [run.metrics.get(f"{of}/params_component_layers") for of in ("published", "model")]
-    found = {key: run.params.get(key, "not recorded") for key in stated}
+    found = {key: run.params.get(key, "not recorded").replace("'", '"') for key in stated}
     changed = [f"{key}={found[key]}" for key, value in stated.items() if plain(found[key]) != plain(value)]
     return changed if layers[0] == layers[1] else [*changed, "changed layers"]

@@ -412,8 +412,10 @@ def _of_tools(comparison: Comparison, limit: Limit) -> list[Limit]:
     """The limit, of what these results have; InputError where they have nothing that it limits."""
     names = [name for name in results_of(comparison.runs) if metrics.get(name).unit in OF_TOOLS.get(limit.metric, ())]
     found = [HEADLINE] if limit.metric == HEADLINE else [name for name in names if name.startswith(metrics.OF_OTHERS)]
-    if not found and limit.metric in OF_TOOLS:
-        raise InputError(f"these results have no metric in {' or '.join(OF_TOOLS[limit.metric])} for the limit {limit.text}")
+    if not found and limit.metric != MEMORIES[1]:
+        units = OF_TOOLS.get(limit.metric)
+        lacks = f"metric in {' or '.join(units)}" if units else limit.metric
+        raise InputError(f"these results have no {lacks} for the limit {limit.text}")
     return [replace(limit, metric=name) for name in found]
 
 

@@ -187,7 +187,9 @@ def causes(study: Study, one: Protocol, plain: Protocol) -> list[Cell]:
 
 
 def setting_optimism(study: Study, row: Row, reported: list[str]) -> tuple[float, float]:
-    """And half of its interval. 0 where the reported rows selected no setting; NaN without predictions of two trials."""
+    """And half of its interval. 0 where the reported rows selected no setting; NaN without predictions of two trials, and for
+    scores that `optimism.scores` does not have.
+    """
     run, of_rows = row.first, [score for score in reported if "/" not in score]
     if run.params.get("tuned.selected_on") != "validation" or not of_rows:
         return 0.0, 0.0
@@ -196,8 +198,11 @@ def setting_optimism(study: Study, row: Row, reported: list[str]) -> tuple[float
     known = [table for trial in trials if trial.task == run.task and (table := predictions(trial, study.output))]
     if len(known) < 2:
         return math.nan, 0.0
-    labels, predicted = known[0]["label"].to_numpy(), np.stack([table["prediction"].to_numpy() for table in known])
-    selected_by, *of = (scores(name, labels, predicted) for name in (run.params["task.headline"], *of_rows))
+    try:
+        labels, predicted = known[0]["label"].to_numpy(), np.stack([table["prediction"].to_numpy() for table in known])
+        selected_by, *of = (scores(name, labels, predicted) for name in (run.params["task.headline"], *of_rows))
+    except (KeyError, ValueError):  # of other kinds of tasks, or of a score that has no weights of rows
+        return math.nan, 0.0
     value, half = (len(of) / len(reported) * each for each in optimism(selected_by, of, len(labels)))
     return value, half
 

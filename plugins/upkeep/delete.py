@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlflow.exceptions import MlflowException
 
-from harness import paths
+from harness import paths, tags
 from harness.checkpoints import find_run
 from harness.errors import InputError, some_of
 from harness.plugins.trackers import mlflow_store
@@ -65,18 +65,21 @@ def _forget(options: Delete, folder: Path, is_study: bool) -> None:
     try:
         if (client := mlflow_store.client_of(options.uri, options.output)) is None:
             return
-        experiment = client.get_experiment_by_name(folder.name if is_study else folder.parent.name)
+        of_run = {} if is_study else (run_log.record(folder) or {})["tags"]
+        experiment = client.get_experiment_by_name(folder.name if is_study else of_run[tags.STUDY])
         if experiment is None:
             return
         if is_study:
             chosen = ("--experiment-ids", experiment.experiment_id)
             client.delete_experiment(experiment.experiment_id)
-        else:
-            attempt = (run_log.record(folder) or {})["attempt"]
-            if (run := mlflow_store.run_of(attempt, client, [experiment.experiment_id])) is None:
+        else:  # all attempts: a report would count an earlier one
+            same = f"tags.{tags.FINGERPRINT} = '{of_run[tags.FINGERPRINT]}' and tags.{tags.ROLE} = '{tags.ROLE_RUN}'"
+            runs = [run.info.run_id for run in client.search_runs([experiment.experiment_id], same)]
+            chosen = ("--run-ids", ",".join(runs))
+            for run in runs:
+                client.delete_run(run)
+            if not runs:
                 return
-            chosen = ("--run-ids", run.info.run_id)
-            client.delete_run(run.info.run_id)
         uri = options.uri or paths.database_uri(options.output)
         if uri.startswith("http"):
             print(f"MLflow keeps what was deleted until `mlflow gc {' '.join(chosen)}` runs on its server")

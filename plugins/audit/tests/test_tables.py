@@ -11,7 +11,7 @@ from harness.__main__ import main
 from harness.comparison.runs import Run
 from harness.metrics import METRICS
 from harness.paths import CLAIMS, conf_directory
-from harness.plugins.audit.claims import TableScore, read
+from harness.plugins.audit.claims import TableScore, read, read_all
 from harness.plugins.audit.command import settle, text
 from harness.plugins.audit.measures import Shapes
 from harness.plugins.audit.tables import compare
@@ -20,6 +20,7 @@ from harness.plugins.audit.verdicts import of_reading
 TABLES = conf_directory() / CLAIMS / "tables"
 MODEL = "a-lab/an-encoder"
 STATED = {"finetune.epochs": "3", "finetune.adam_betas": "[0.9, 0.98]", "protocol.statistic": '"mean"'}
+STATED |= {"search.space": '["finetune.batch_size=choice(16,32)"]', "protocol.starts_from": '"mnli"'}
 PARAMS = {
     "model.init_from": f"{MODEL}@main",
     "model.random_weights": "False",
@@ -31,6 +32,12 @@ PARAMS = {
     "finetune.teacher": "None",
     "finetune.epochs": "3.0",
     "finetune.adam_betas": "[0.9, 0.98]",
+    "finetune.trains": "all",
+    "finetune.keep_best": "none",
+    **dict.fromkeys(("finetune.freeze_layers", "finetune.max_steps", "finetune.seconds"), "None"),
+    "search.part": "1.0",
+    "search.space": "['finetune.batch_size=choice(16,32)']",
+    "protocol.starts_from": "mnli",
 }
 
 
@@ -78,6 +85,9 @@ def test_the_newest_run_of_a_seed_counts_and_one_seed_has_no_spread():
     [
         ({"data.train_examples": "400"}, "not comparable (run on other rows: data.train_examples=400)"),
         ({"finetune.epochs": "5.0"}, "not comparable (run with other settings: finetune.epochs=5.0)"),
+        ({"finetune.max_steps": "50"}, "not comparable (run with other settings: finetune.max_steps=50)"),
+        ({"search.space": "[]"}, "not comparable (run with other settings: search.space=[])"),
+        ({"protocol.starts_from": "None"}, "not comparable (run with other settings: protocol.starts_from=None)"),
         ({"model.random_weights": "True"}, "not comparable (run with other settings: model.random_weights=True)"),
         ({"protocol_name": "bert"}, "not run"),
         ({"model.init_from": "a-lab/another"}, "not run"),
@@ -123,6 +133,12 @@ def test_a_table_has_a_claim_for_each_model_and_says_what_would_run_it(tmp_path)
     assert printed.count("python -m harness") == 1  # nothing runs what no protocol says
 
 
+def test_scores_of_a_model_on_two_splits_are_two_claims(tmp_path):
+    (tmp_path / "mine.csv").write_text(TABLE.replace("rte,accuracy,70,validation", "rte,accuracy,70,test"))
+    names = [claim.name for claim in read_all([str(tmp_path / "mine.csv")], None)]
+    assert names == [f"mine-{MODEL}", f"mine-{MODEL}-2", "mine-an unpublished one"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -130,6 +146,7 @@ def test_a_table_has_a_claim_for_each_model_and_says_what_would_run_it(tmp_path)
         ("85.9", "859", "Expected `float` <= 100.0 - at `row 1.score`"),
         ("model,", "modle,", "unknown key 'modle'; did you mean 'model'?"),
         (",a paper,table 1", "", "Expected `str`, got `null` - at `row 1.paper`"),
+        ("cola,matthews", "rte,accuracy", "row 3: a second score of rte accuracy for a-lab/an-encoder on the validation rows,"),
         ("plain", "plian", "unknown protocol 'plian'; did you mean 'plain'?"),
         (TABLE[TABLE.index("\n") :], "", "expected a row for each score, below model,task,metric,score,"),
         (TABLE, '"', "expected a CSV file of published scores"),

@@ -87,6 +87,7 @@ def test_several_scores_are_judged_one_by_one_and_costs_with_the_first(write, ca
         (["judge", "{}", "format=pd"], "unknown format 'pd'"),
         (["gate", "{}", "study=s", "max_drop=1%"], "gate needs study=NEW or RESULTS, not both"),
         (["gate", "{}", "baseline=base", "max_memory=5%"], "these results have no metric in bytes for the limit 5%"),
+        (["gate", "{}", "baseline=base", "max_drop=99%", "max_cost=1%"], "have no model/flops_forward for the limit 1%"),
     ],
     ids=str,
 )

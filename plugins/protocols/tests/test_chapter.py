@@ -110,6 +110,15 @@ def test_missing_predictions_are_a_dash_and_no_protocol_is_no_chapter(tables, ru
     assert tables([replace(run, params=run.params | {"protocol_name": ""}) for run in runs]) == ([], "")
 
 
+def test_a_score_whose_optimism_is_not_estimated_is_a_dash(tables, runs, make_run):
+    macro = [replace(run, params=run.params | {"task.headline": "f1_macro"}) if run.task == "rte" else run for run in runs]
+    params = next(run.params for run in macro if "tuned.settings" in run.params)
+    trials = [make_run("t", seed, params=params, task="rte") for seed in (0, 1)]
+    table = pyarrow.table({"item": range(2), "label": [0, 1], "prediction": [1, 1]})
+    (_, causes), _ = tables(macro, trials, {trial.run_id: table for trial in trials})
+    assert causes["m protocol=paper"]["setting"].text == DASH
+
+
 UNREADABLE = [None, "", "3", "mrpc", "['rte', 3]", "[" * 3000, "['rte', " + "x" * 6000]
 
 

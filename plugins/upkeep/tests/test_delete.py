@@ -2,11 +2,14 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from mlflow.tracking import MlflowClient
 
-from harness import paths
+from harness import paths, records
+from harness.plugins.upkeep import delete
+from harness.tracking.run_log import Record
 
 pytestmark = pytest.mark.long
 
@@ -44,6 +47,16 @@ def test_a_run_goes_alone_after_who_needs_it_is_named(results, run_harness):
     assert done.stdout.startswith(f"{run.name}: needed by 1 run: user\n{run.name}: 1 run, ")
     assert {*results.glob("sweep/*")} == others
     assert stored(results)["sweep"] == before - 1
+
+
+def test_every_attempt_at_a_run_goes_from_the_study_that_tracks_it(tracking):
+    for fingerprint in ("f0", "f0", "f1"):
+        tracking.log_pretraining(study="mine", fingerprint=fingerprint, role="run")
+    output = tracking.path.parent
+    (output / "pretrained/run").mkdir(parents=True)
+    records.write(output / "pretrained/run/run.json", Record(tags={"study": "mine", "fingerprint": "f0"}))
+    delete._forget(SimpleNamespace(uri=tracking.uri, output=str(output)), output / "pretrained/run", is_study=False)
+    assert stored(output)["mine"] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A protocol is a file: its settings for each task are what its sources say, and those of one task do not make another arm."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from harness.config.resolve import pretraining_of
 from harness.config.schema import OF_ARM, stated_keys, within
 from harness.errors import InputError
 from harness.paths import conf_directory
-from harness.study import plan, search
+from harness.study import plan, search, supervisor
 
 SAID = OmegaConf.to_container(OmegaConf.load(Path(__file__).with_name("protocols.yaml")))
 GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb")
@@ -201,6 +202,14 @@ def test_each_arm_starts_from_its_own_run_of_the_other_task_and_from_no_other(co
 
 
 @pytest.mark.long
+def test_a_pretrained_arm_starts_from_the_other_task_and_not_from_its_pretraining(compose, own, tmp_path):
+    text = ("pretrain=mlm", "pretrain.steps=2", "corpus.documents=30", "tokenizer.vocab_size=300", "pretrain.length=16")
+    words = (*own(STAGED), *text, "scale=tiny", "task=bag", "seed=3", f"output={tmp_path / 'out'}")
+    needs = [(run.config.task.name, run.needs and run.needs.config.task.name) for run in plan.plan(compose(*words))]
+    assert needs == [("none", None), ("order", "none"), ("bag", "order")]
+
+
+@pytest.mark.long
 def test_its_weights_are_what_the_other_task_starts_with(run_harness, own, tmp_path):
     run_harness(*own(STAGED), "task=bag", "measure=none", "report=false", f"output={tmp_path / 'out'}")
     found = {path.parent.parent.name: load_file(path) for path in tmp_path.glob("out/*/*/checkpoint/model.safetensors")}
@@ -211,6 +220,20 @@ def test_its_weights_are_what_the_other_task_starts_with(run_harness, own, tmp_p
         assert encoder
         for name in encoder:
             torch.testing.assert_close(other[name], first[name], rtol=0, atol=1e-6, msg=name)
+
+
+@pytest.mark.long
+def test_a_trial_is_run_where_the_task_that_it_starts_from_has_more_seeds(compose, own, tmp_path, monkeypatch):
+    pytest.importorskip("optuna")
+    one = "bag: {search: {sampler: grid, seed: 3, space: [finetune.batch_size=choice(8)]}, "
+    words, ran = own(STAGED.replace("seeds: [3]", "seeds: [3, 4]").replace("bag: {", one)), []
+    first, others = plan.stages(compose(*words, "task=bag", f"output={tmp_path / 'out'}"))
+    monkeypatch.setattr(supervisor, "_begun", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(supervisor, "run_in_order", lambda planned, *_: ran.extend(planned))
+    result = {"status": "finished", "metrics": {"tune/score": 0.5}}
+    monkeypatch.setattr(supervisor.run_log, "result", lambda _: result)
+    supervisor._tuned(others, first, None, None)
+    assert [(run.config.task.name, run.config.seed) for run in ran] == [("bag", 3)]
 
 
 @pytest.mark.parametrize(

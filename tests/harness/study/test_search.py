@@ -133,6 +133,14 @@ def test_a_grid_runs_every_combination_or_the_part_of_them_that_the_seed_draws(r
     assert part < 0.1 or [_tried(one) for one in other.runs] != [_tried(one) for one in runner.runs]
 
 
+def test_whole_numbers_are_shown_as_they_are_run(runs, capsys):
+    runner = Runner()
+    tuned(changed(runs, space=["finetune.max_steps=interval(1000,9999)"], trials=1), runner)
+    steps = runner.runs[0].finetune.max_steps
+    assert runner.runs[0].settings["finetune.max_steps"] == str(steps)
+    assert f"bag: finetune.max_steps={steps}\n" in capsys.readouterr().out
+
+
 def test_a_grid_has_no_intervals(compose):
     with pytest.raises(InputError, match=r"expected finetune\.learning_rate=choice\(A,B\)"):
         search.dimensions(compose(*SEARCH, "search.sampler=grid")[0])
