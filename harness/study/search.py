@@ -78,6 +78,8 @@ def _dimension(text: str) -> Dimension:
         raise unknown("key", key, _numbers(), "search.space")
     if not (marks <= {"log"} and all(type(value) in (int, float) for value in choices)):
         raise wrong
+    if _numbers()[key] and (part := next((value for value in (*choices, *ends) if value % 1), None)):
+        raise InputError(f"search.space: {text!r} has {part}: expected whole numbers for {key}")
     if choices:
         return Dimension(key, choices=choices)
     (low, high), log = ends, "log" in marks

@@ -112,7 +112,10 @@ def table(comparison: Comparison, searches: list[Tuning]) -> Table:
         cells: list[Cell | str] = ["not tuned", *[DASH] * (1 + len(columns))]
         if search:
             count = len(search.scores)
-            settings = ", ".join(f"{key.rpartition('.')[2]}={value:g}" for key, value in search.settings.items())
+            settings = ", ".join(
+                f"{key.rpartition('.')[2]}={value if isinstance(value, int) else f'{value:.3g}'}"
+                for key, value in search.settings.items()
+            )
             whole = f" ({search.whole})" if search.whole < count else ""
             shown = [number if search.is_independent and number <= count else None for number in columns]
             best = [formats.cell(number and expected_best(search.scores, number), "score") for number in shown]

@@ -1,5 +1,6 @@
 """The report's main tables in LaTeX, for a paper: all in one document, and one file per table to \\input; by booktabs."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -81,8 +82,8 @@ def files(report: Document) -> dict[str, bytes]:
         every.insert(0, ("overview", report.screen.table))
     for caption, table in every:
         slug = "-".join(re.findall("[a-z0-9]+", caption.lower())) or "table"
-        number = sum(re.fullmatch(rf"tables/{slug}(-\d+)?\.tex", name) is not None for name in found)
-        name = f"{slug}-{number + 1}" if number else slug
+        names = itertools.chain([slug], (f"{slug}-{number}" for number in itertools.count(2)))
+        name = next(one for one in names if f"tables/{one}.tex" not in found)
         found[f"tables/{name}.tex"] = alone(name, caption.capitalize() if caption == "overview" else caption, table)
     return found
 

@@ -135,7 +135,7 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     if len(known) and any(np.allclose(known["value"] + known["error"], whole) for whole in (1, 100)):
         rate = "its column error has an error rate, 1 - value"
         raise InputError(f"{_place(known.iloc[0])}: {rate}; expected a standard error: leave the column out")
-    rows["seed"] = rows["seed"].cat.add_categories([""]).fillna("") if rows["seed"].isna().any() else rows["seed"]
+    rows["seed"] = rows["seed"].astype(object).fillna("").astype("category")
     if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
         raise InputError(
             f"{_place(rows[repeated].iloc[0])} is in two rows: expected one, or a column that distinguishes them, "

@@ -71,7 +71,8 @@ def _forget(options: Delete, folder: Path, is_study: bool) -> None:
             return
         if is_study:
             chosen = ("--experiment-ids", experiment.experiment_id)
-            client.delete_experiment(experiment.experiment_id)
+            if experiment.lifecycle_stage == "active":  # else it is in the trash, where a failed `mlflow gc` has left it
+                client.delete_experiment(experiment.experiment_id)
         else:  # all attempts: a report would count an earlier one
             same = f"tags.{tags.FINGERPRINT} = '{of_run[tags.FINGERPRINT]}' and tags.{tags.ROLE} = '{tags.ROLE_RUN}'"
             runs = [run.info.run_id for run in client.search_runs([experiment.experiment_id], same)]

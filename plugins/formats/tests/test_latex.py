@@ -151,6 +151,7 @@ def test_a_table_compiles_alone_and_in_a_paper(tmp_path: Path):
     (tmp_path / "tables").mkdir()
     made = latex.files(Document("t", [Section("c", [table, table])]))
     assert [*made] == ["report.tex", "tables/c.tex", "tables/c-2.tex"]
+    assert len(latex.files(Document("t", [Section("c 2", [table]), Section("c", [table, table])]))) == 4
     for name, content in made.items():
         (tmp_path / name).write_bytes(content)
     compiled(tmp_path, "tables/c.tex")

@@ -101,6 +101,8 @@ def test_small_scores_and_errors_in_percent_are_no_shares():
 def test_seeds_that_a_program_wrote_as_numbers_with_a_point_are_the_same_seeds():
     seeds = ["0.0", "1.0", "2.0", "3.0", "0", "1", "2", 3.0]
     assert frame.said(frame.checked(table(seed=seeds)))[0] == "2 arms, 1 task, 4 seeds, paired by seed."
+    empty = table(seed=["", "1", "2", "3", None, "1", "2", "3"])
+    assert frame.said(frame.checked(empty))[0] == "2 arms, 1 task, 4 seeds, paired by seed."
     names = ["v1.0"] * 4 + ["v1"] * 4
     assert {*frame.checked(table(arm=names)).rows["arm"]} == {"v1.0", "v1"}
 

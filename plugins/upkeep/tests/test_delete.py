@@ -55,8 +55,13 @@ def test_every_attempt_at_a_run_goes_from_the_study_that_tracks_it(tracking):
     output = tracking.path.parent
     (output / "pretrained/run").mkdir(parents=True)
     records.write(output / "pretrained/run/run.json", Record(tags={"study": "mine", "fingerprint": "f0"}))
-    delete._forget(SimpleNamespace(uri=tracking.uri, output=str(output)), output / "pretrained/run", is_study=False)
+    options = SimpleNamespace(uri=tracking.uri, output=str(output))
+    delete._forget(options, output / "pretrained/run", is_study=False)
     assert stored(output)["mine"] == 1
+    client = MlflowClient(tracking.uri)
+    client.delete_experiment(client.get_experiment_by_name("mine").experiment_id)  # as `mlflow gc` leaves it where it fails
+    delete._forget(options, output / "mine", is_study=True)
+    assert "mine" not in stored(output)
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,7 @@ def test_a_variant_is_tuned_in_its_resized_shape(compose):
         ("finetune.learning_rate=interval(1e-5", "is not a range: expected KEY=interval"),
         ("finetune.learning_rate=choice(a,b)", "is not a range: expected KEY=interval"),
         ("finetune.learning_rate=interval(1e-3,1e-5)", "needs LOW below HIGH"),
+        ("finetune.batch_size=choice(16,16.5)", "has 16.5: expected whole numbers for finetune.batch_size"),
         ("finetune.learning_rate=tag(log,interval(0,1))", "above 0 on a logarithmic scale"),
         ("finetune.learning_rate=interval(-1,1)", r"finetune\.learning_rate=-1"),
         ("finetune.batch_size=choice(0,16)", r"finetune\.batch_size=0"),
