@@ -148,7 +148,7 @@ def numbers(one: Protocol, places: list[str]) -> list[Cell | str]:
 def points(value: float, rows: Sequence[Row] = (), part: str = "") -> Cell:
     """`62.1 (5 of 8) §`, marked where a row was selected on the rows that it reports; a dash where it is unknown."""
     mark = tables.selection_mark(run for row in rows for run in row.runs)
-    return Cell(DASH) if math.isnan(value) else Cell(f"{POINTS * value:.1f}{part}{mark}", value, "score")
+    return Cell(DASH) if math.isnan(value) else Cell(f"{formats.plain(POINTS * value, 1)}{part}{mark}", value, "score")
 
 
 def signed(value: float, half: float = 0.0) -> Cell:
