@@ -9,11 +9,12 @@ import tempfile
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from harness import paths
 from harness.config.help import GROUPS
 from harness.config.keys import known_keys, meant_keys
-from harness.config.schema import stated_keys
+from harness.config.schema import key_of, stated_keys
 from harness.errors import InputError, unknown
 
 VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
@@ -106,8 +107,14 @@ def _override(argument: str) -> str:
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
     if found := re.fullmatch(r"(\+*hypothesis=)([^'\"].*)", argument, re.DOTALL):
         argument = found[1] + "'" + found[2].replace("'", r"\'") + "'"  # a text, whatever it holds
+    stated = stated_keys().get(key_of(argument))
+    if stated and str in (stated.hint, *get_args(stated.hint)) and not re.search(r"['\"(]", argument):
+        argument = re.sub(NUMBER, r"\1'\2'", argument)
     return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list
 
+
+NUMBER = r"(?<=[=,[])( *)(?!\d+ *(?:[],]|$))([-+.]*\d[-+.\deE_]*)(?= *(?:[],]|$))"
+"""A number that Hydra would write in another way: 20261128 of 2026_11_28, 1.1 of 1.10; in a text it stays as it is typed."""
 
 LONGEST = 120
 """Most bytes of the name of a study: file systems take 255, with what is added to it."""

@@ -3,6 +3,7 @@
 A whole sweep is composed before its first run starts, so that a wrong value stops it before anything has run.
 """
 
+import codecs
 import contextlib
 import copy
 import functools
@@ -34,7 +35,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobStatus, configure_log
 from hydra.errors import HydraException
-from hydra.plugins.config_source import ConfigResult
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -303,7 +304,7 @@ def _settings_without_files(settings: tuple[str, ...], launcher: str) -> dict[st
 
 
 private: Any = config_loader_impl
-# The only private name of Hydra here: it copies its repository and reads all files for every composition, a third of the time.
+# A private name of Hydra: it copies its repository and reads all files for every composition, a third of the time.
 Repository: Any = private.CachingConfigRepository
 
 
@@ -344,6 +345,8 @@ class CheckedRepository(Repository):  # type: ignore[misc]
             result: ConfigResult = super().load_config(config_path)
         except ValueError as error:  # such as a number of 5,000 digits
             raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+        if path.read_bytes().startswith(codecs.BOM_UTF8):  # of an editor on Windows; Hydra finds no `# @package` behind it
+            result.header = ConfigSource._get_header_dict(path.read_text("utf-8-sig"))
         for key, value in flatten(OmegaConf.to_container(result.config, resolve=False)).items():
             own_files.refuse_resolvers(str(value), f"{path}, {key}")
             if key.startswith("hydra.searchpath"):  # before what it names is searched, or imported

@@ -41,7 +41,7 @@ def one_line(error: Exception) -> InputError:
     if isinstance(error, OverrideParseException):
         return InputError(
             f"{error.override!r} cannot be read as KEY=VALUE: close brackets and quotation marks, put commas between "
-            "values, and quote a value with special characters"
+            "values, and quote a value with special characters twice, once for the shell: \"KEY='VALUE'\""
         )
     inner, text = error.__cause__ or error.__context__, str(error)
     cause = inner if isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException) else error

@@ -254,14 +254,17 @@ def holds(run: RunConfig, key: str, when: When) -> bool:
     return owner is None or bool(when.holds(run, owner))
 
 
-def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
-    """InputError for a key, typed or swept by a file, that none of the runs reads."""
-    tasks = {task for run in runs for task in (run.task.name, protocols.of_task(run.overrides)[0])}
+def refuse_unread_parts(runs: list[RunConfig], overrides: list[str], of: str = "") -> None:
+    """InputError for a key, typed or swept by a file, that none of the runs reads; `of`: of a task, such as `task.rte.`."""
     for word in overrides:
-        if (of_task := protocols.TYPED.fullmatch(word)) and of_task[1] not in tasks:
-            raise InputError(f"{word} has no effect, because no run is on this task: add task={of_task[1]}, or leave it out")
+        if of_task := protocols.TYPED.fullmatch(word):
+            on_it = [run for run in runs if of_task[1] in (run.task.name, protocols.of_task(run.overrides)[0])]
+            if not on_it:
+                reason = f"no run is on this task: add task={of_task[1]}"
+                raise InputError(f"{word} has no effect, because {reason}, or leave it out")
+            refuse_unread_parts(on_it, [of_task[2]], f"task.{of_task[1]}.")
     typed = {key_of(override): override.lstrip("+") for override in overrides}
-    swept, weights = runs[0].swept, runs[0].pretrain.checkpoint
+    swept, weights = [] if of else runs[0].swept, runs[0].pretrain.checkpoint
     for said_key, said in ({key: key for key in swept} | typed).items():
         above = itertools.accumulate(said_key.split("."), "{}.{}".format)
         key = max((name for name in above if name in stated_keys()), key=len, default="")
@@ -273,7 +276,7 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
             reason = f"no run of this command {when.why}: add {choice}"
             if when is PRETRAINING and weights is not None:
                 reason = f"the pretraining is that of pretrain.from={weights}: name a pretraining with that setting"
-            raise InputError(f"{said} has no effect, because {reason}, or leave it out")
+            raise InputError(f"{of}{said} has no effect, because {reason}, or leave it out")
 
 
 def refuse_idle(config: RunConfig) -> None:

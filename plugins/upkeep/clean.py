@@ -51,7 +51,9 @@ def confirmed(yes: bool, command: str) -> bool:
     """Whether the user agrees; InputError where nobody can be asked."""
     if not yes and not sys.stdin.isatty():
         raise InputError(f"{command} asks for confirmation, but stdin is not a terminal: add --yes")
-    agrees = yes or input(f"{command} them? [y/N] ").strip().lower() in ("y", "yes")
+    agrees = yes
+    with contextlib.suppress(EOFError):  # Ctrl-D is no
+        agrees = yes or input(f"{command} them? [y/N] ").strip().lower() in ("y", "yes")
     if not agrees:
         print("nothing was removed")
     return agrees

@@ -50,7 +50,7 @@ def test_what_is_unexpected_keeps_its_traceback(capsys):
 
 
 PRINTS = "import sys; from harness.command import exit_code, open_streams; open_streams(); "
-PRINTS += "sys.exit(exit_code('h', [], lambda: print('−0.5 ± 0.1 ▼ ü') or 0))"
+PRINTS += "sys.stdin.isatty(); sys.exit(exit_code('h', [], lambda: print('−0.5 ± 0.1 ▼ ü') or 0))"
 
 
 def test_a_character_that_the_terminal_lacks_is_one_like_it_or_escaped(run_python, monkeypatch):
@@ -59,7 +59,7 @@ def test_a_character_that_the_terminal_lacks_is_one_like_it_or_escaped(run_pytho
     assert (done.returncode, done.stdout, done.stderr) == (0, "-0.5 +- 0.1 v \\xfc\n", "")
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_closed_stream_is_no_error(closed, tmp_path):
     done = subprocess.run(f'"{sys.executable}" -c "{PRINTS}" {closed}', shell=True, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

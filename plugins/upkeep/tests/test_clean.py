@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -127,10 +128,10 @@ def test_a_dry_run_lists_sizes_largest_first_and_removes_nothing(results, run_ha
     assert all(path.exists() for path in goes)
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("no", 1)])
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("no", 1), (EOFError, 1)])
 def test_it_asks_before_it_removes(results, run_harness, monkeypatch, answer, code):
     out, goes, _ = results
-    monkeypatch.setattr("builtins.input", lambda question: answer)
+    monkeypatch.setattr("builtins.input", Mock(side_effect=[answer]))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     assert run_harness("clean", f"output={out}").returncode == code
     assert any(path.exists() for path in goes) == (code == 1)

@@ -65,3 +65,8 @@ def test_a_command_refuses_it(tmp_path, monkeypatch, override, options):
 def test_an_output_before_other_keys_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["harness"])
     assert main([f"output={tmp_path}", "task=bag", "scale=tiny"], lambda configs: 0) == 0
+
+
+def test_a_text_that_looks_like_a_number_stays_as_it_is_typed(compose):
+    (run,) = compose("task=bag", "study=2026_11_28", "arm=1e5", "task.labels=[1.10, +1,2]", "finetune.epochs=1e0")
+    assert (run.study, run.arm, run.task.labels, run.finetune.epochs) == ("2026_11_28", "1e5", ["1.10", "+1", "2"], 1.0)

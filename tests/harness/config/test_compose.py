@@ -78,6 +78,14 @@ def test_a_set_of_tasks_names_tasks():
     assert {member for path in SETS for member in OmegaConf.load(path).members} <= {path.stem for path in FILES["task"]}
 
 
+@pytest.mark.parametrize("path", sorted(CONF.glob("experiment/*.yaml")), ids=lambda path: path.stem)
+def test_every_experiment_chooses_what_there_is(path):
+    file = OmegaConf.load(path)
+    chosen = [(key.removeprefix("override /"), name) for one in file.get("defaults", []) for key, name in one.items()]
+    chosen += [("task", task) for task in file.hydra.sweeper.params.get("task", "bag").split(",")]
+    assert all((CONF / group / f"{name}.yaml").is_file() for group, name in chosen)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("path", sorted(CONF.glob("experiment/*.yaml")), ids=lambda path: path.stem)
 def test_every_experiment_is_the_sweep_it_says(compose, path):

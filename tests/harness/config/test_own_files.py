@@ -62,6 +62,12 @@ def test_a_sound_file_is_taken(file, content):
     own_files.refuse_unsound(file)
 
 
+def test_a_package_behind_a_byte_order_mark_is_read(compose, tmp_path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_bytes(b"\xef\xbb\xbf# @package _global_\r\nstudy: mine\r\n")
+    assert [run.study for run in compose("--config-dir", str(tmp_path), "+experiment=mine", "task=bag")] == ["mine"]
+
+
 @pytest.mark.parametrize("name", ["key twice", "latin 1", "alias bomb", "tag"])
 def test_the_command_ends_with_one_line_and_leaves_nothing(file, capsys, name):
     file.write_bytes(UNSOUND[name][0])
