@@ -14,6 +14,7 @@ from harness.comparison.section import HEADLINE, Section
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Block, Cell, Picture, Table
 from harness.document import Section as Part
+from harness.metrics import COUNTED_UNITS
 from harness.reports.chapters import appendix, diagnostics, pretraining
 from harness.reports.chapters.added import added
 from harness.reports.reading.store import Packed
@@ -145,7 +146,8 @@ def _checked(effect: Effect, words: str) -> Iterator[str]:
     """`**Held**: shared score > -2: −0.5 [−1.2, +0.2] points.`; open where its interval does not say."""
     change, name = effect.change, f"{effect.label} {effect.name}"
     percent = 100 / change.baseline_mean if change.baseline_mean else math.nan
-    in_percent = change.percent is not None and bool(change.interval is None or (change.evidence and change.evidence.ratio))
+    exact = change.interval is None or effect.unit in COUNTED_UNITS
+    in_percent = change.percent is not None and (exact or bool(change.evidence and change.evidence.ratio))
     factor = formats.POINTS if effect.unit in formats.SHARES else percent if in_percent else 1.0
     is_known = change.interval or metrics.get(effect.metric).deterministic
     for sign, number in re.findall(rf"(?<![\w+=.-]){re.escape(name.casefold())} ([<>]) ([-−+]?\d+(?:\.\d+)?)", words):

@@ -357,6 +357,14 @@ def test_a_part_of_a_hypothesis_on_a_single_run_is_open(make_run):
     assert line == "**Open**: a score &gt; 5: +40.0 points."
 
 
+@pytest.mark.parametrize(("bound", "word"), [("-20", "Held"), ("-40", "Failed")])
+def test_a_part_of_a_hypothesis_on_pretraining_flops_is_in_percent(pretrained, bound, word):
+    flops = {"base+mlm": 1e12, "albert+mlm": 7e11}
+    runs = [pretrained(arm, seed, {"pretrain/flops": of_arm}) for arm, of_arm in flops.items() for seed in (0, 1)]
+    (line,) = overview._found_of(compare("s", runs, "base+mlm"), f"albert+mlm pretraining FLOPs < {bound}")
+    assert line == f"**{word}**: albert+mlm pretraining FLOPs &lt; {bound}: −30.0 %."
+
+
 WARNED = {tags.WARNING: "the loss still fell: raise finetune.epochs (2)", tags.NOTES: "falling"}
 
 
