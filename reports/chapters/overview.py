@@ -135,8 +135,8 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
     for effect in of if len(of) <= findings.MOST else ():
         change, unit = effect.change, effect.unit
         why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
-        size = f"{size_text(change, unit)}{'; ' * bool(why)}{why}"
-        yield f"**{WORD_OF.get(change.verdict or Verdict.OPEN, 'Open')}**: {escape(effect.label)} in {effect.name}: {size}."
+        size, place = f"{size_text(change, unit)}{'; ' * bool(why)}{why}", escape(f"{effect.label} in {effect.name}")
+        yield f"**{WORD_OF.get(change.verdict or Verdict.OPEN, 'Open')}**: {place}: {size}."
     if len(of) > findings.MOST:
         counts = Counter(WORD_OF.get(effect.change.verdict or Verdict.OPEN, "Open") for effect in of)
         yield f"{len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
@@ -194,7 +194,7 @@ def _head(over: Overall, name: str, text: str) -> str:
     rows = [[row for section in over.having(label, name) if (row := section.row_of(label))] for label in over.labels]
     differs = any(len({row.mean(name) for row in of_arm}) > 1 for of_arm in rows)
     clock = CLOCKS.get(metrics.get(name).title.rpartition(", ")[2], "")
-    return f"{'mean ' * differs}{text}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
+    return f"{'mean ' * differs}{escape(text)}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
 
 
 def cell(over: Overall, label: str, name: str) -> Cell:

@@ -166,7 +166,8 @@ def by_the_wall(section: Section) -> list[str]:
 
 def title(section: Section, name: str) -> str:
     """A column's head; the headline score says which score it is."""
-    return f"score: {escape(score_title(section))}" if name == HEADLINE and section.headline else metrics.get(name).title
+    is_headline = name == HEADLINE and section.headline
+    return f"score: {escape(score_title(section))}" if is_headline else escape(metrics.get(name).title)
 
 
 def score_title(section: Section) -> str:
