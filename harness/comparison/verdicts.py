@@ -346,6 +346,8 @@ def change(
     difference = compare_independent(earlier, later) if design is Design.RUNS else compare_paired(earlier, later)
     if difference is None:
         return None
+    if design is Design.RUNS and (fewer := min(len(before), len(after))) < fewest_for(metric):
+        difference = replace(difference, freedom=min(difference.freedom, fewer - 1))  # may be equal by chance
     clusters = [first.pretrain_seed or other.pretrain_seed for first, other in pairs]
     mean = spread(group_means(clusters, [earlier[first] for first, _ in pairs])).mean
     if design is Design.ITEMS and items and count:

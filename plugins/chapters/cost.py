@@ -199,7 +199,7 @@ def table(section: Section, target: Target, study: Study) -> list[Part]:
     first, unlike, rows = section.before or section.rows[0], [], []
     for row in section.rows:
         if comparable.why_not(target.metric, first.runs, row.runs):
-            unlike.append(escape(row.label))
+            unlike.append(row.label)
         elif spent := paid(row, target, study):
             rows.append(spent)
     if not rows:

@@ -34,6 +34,8 @@ LOOKS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), ty
 LEAST = {"score": 2.0, "share": 2.0, "nats": 0.05, "bits/byte": 0.05}
 """Unit -> half the width of its axis at least, so that small changes are shown as small; other units are drawn as ratios."""
 LEAST_RATIO = 1.1
+MOST_RATIO = 1000.0
+"""Times the change itself up to which its interval is drawn: one over few noisy replicates may reach 0, or infinity."""
 
 
 def chapter(study: Study) -> Chapter:
@@ -80,7 +82,8 @@ def ends(effect: Effect) -> list[float]:
     change = effect.change
     values = (change.absolute, *(change.interval or ()))
     if is_ratio(effect):
-        return [1 + value / change.baseline_mean for value in values]
+        middle, *both = (1 + value / change.baseline_mean for value in values)
+        return [middle, *(min(max(end, middle / MOST_RATIO), middle * MOST_RATIO) for end in both)]
     return [POINTS * value if effect.unit in SHARES else value for value in values]
 
 

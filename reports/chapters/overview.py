@@ -14,6 +14,7 @@ from harness.comparison.section import HEADLINE, Section
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Block, Cell, Picture, Table
 from harness.document import Section as Part
+from harness.metrics import COUNTED_UNITS
 from harness.reports.chapters import appendix, diagnostics, pretraining
 from harness.reports.chapters.added import added
 from harness.reports.reading.store import Packed
@@ -134,8 +135,8 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
     for effect in of if len(of) <= findings.MOST else ():
         change, unit = effect.change, effect.unit
         why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
-        size = f"{size_text(change, unit)}{'; ' * bool(why)}{why}"
-        yield f"**{WORD_OF.get(change.verdict or Verdict.OPEN, 'Open')}**: {escape(effect.label)} in {effect.name}: {size}."
+        size, place = f"{size_text(change, unit)}{'; ' * bool(why)}{why}", escape(f"{effect.label} in {effect.name}")
+        yield f"**{WORD_OF.get(change.verdict or Verdict.OPEN, 'Open')}**: {place}: {size}."
     if len(of) > findings.MOST:
         counts = Counter(WORD_OF.get(effect.change.verdict or Verdict.OPEN, "Open") for effect in of)
         yield f"{len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
@@ -145,7 +146,8 @@ def _checked(effect: Effect, words: str) -> Iterator[str]:
     """`**Held**: shared score > -2: −0.5 [−1.2, +0.2] points.`; open where its interval does not say."""
     change, name = effect.change, f"{effect.label} {effect.name}"
     percent = 100 / change.baseline_mean if change.baseline_mean else math.nan
-    in_percent = change.percent is not None and bool(change.interval is None or (change.evidence and change.evidence.ratio))
+    exact = change.interval is None or effect.unit in COUNTED_UNITS
+    in_percent = change.percent is not None and (exact or bool(change.evidence and change.evidence.ratio))
     factor = formats.POINTS if effect.unit in formats.SHARES else percent if in_percent else 1.0
     is_known = change.interval or metrics.get(effect.metric).deterministic
     for sign, number in re.findall(rf"(?<![\w+=.-]){re.escape(name.casefold())} ([<>]) ([-−+]?\d+(?:\.\d+)?)", words):
@@ -192,7 +194,7 @@ def _head(over: Overall, name: str, text: str) -> str:
     rows = [[row for section in over.having(label, name) if (row := section.row_of(label))] for label in over.labels]
     differs = any(len({row.mean(name) for row in of_arm}) > 1 for of_arm in rows)
     clock = CLOCKS.get(metrics.get(name).title.rpartition(", ")[2], "")
-    return f"{'mean ' * differs}{text}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
+    return f"{'mean ' * differs}{escape(text)}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
 
 
 def cell(over: Overall, label: str, name: str) -> Cell:

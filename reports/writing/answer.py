@@ -106,7 +106,7 @@ def _size(over: Overall, effect: Effect) -> str:
 def _costs(effects: list[Effect]) -> str:
     """`**Cost**: a is best in parameters (−54.3 %) and latency (−8.0 %); b is best in forward FLOPs (−11.6 %).`"""
     said: list[tuple[str, str]] = []
-    for name, of_metric in grouped((effect.name, effect) for effect in effects).items():
+    for name, of_metric in grouped((escape(effect.name), effect) for effect in effects).items():
         better = [effect for effect in of_metric if effect.change.verdict is Verdict.BETTER]
         verdicts = {effect.said_with for effect in of_metric}
         if better:

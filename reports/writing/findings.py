@@ -113,7 +113,8 @@ class Effect:
 
     def text(self) -> str:
         """`latency (+5.5 % [2.9, 8.1])`."""
-        return self.name if self.change.verdict is Verdict.EQUAL else f"{self.name} ({self.size()})"
+        name = escape(self.name)
+        return name if self.change.verdict is Verdict.EQUAL else f"{name} ({self.size()})"
 
     def size(self) -> str:
         """How large, or within which margin the same."""
@@ -212,7 +213,7 @@ def controls(comparison: Comparison) -> list[str]:
         for key, values in _unswept(comparison, runs).items()
     ]
     sentences += [f"**Arms differ in more than what is swept**: {'; '.join(texts)}."] if texts else []
-    trials = grouped((len(json.loads(run.params.get("tuned.scores", "[]"))), escape(label)) for label, run in runs.items())
+    trials = grouped((len(json.loads(run.params.get("tuned.scores", "[]"))), label) for label, run in runs.items())
     each = "; ".join(f"{number or 'no'} trials: {listed(labels, most=MOST)}" for number, labels in sorted(trials.items()))
     alike = f"All arms were tuned, with {max(trials)} trials each." if max(trials) else "No arm was tuned (`search=rate`)."
     return [" ".join([*sentences, alike if len(trials) == 1 else f"**Arms were not tuned alike** ({each})."])]
@@ -230,7 +231,7 @@ def _unswept(comparison: Comparison, runs: dict[str, Run]) -> dict[str, dict[str
     differing = {}
     for key in sorted({key for run in runs.values() for key in run.facts if key in DROPOUTS or arms.within(key, OF_TRAINING)}):
         own = [label for label, run in runs.items() if run.origin is not None or not key.startswith("pretrain.")]
-        values = grouped((runs[label].facts.get(key, "not set"), escape(label)) for label in own)
+        values = grouped((runs[label].facts.get(key, "not set"), label) for label in own)
         is_named = arms.within(key, swept) or (key not in DROPOUTS and arms.within(key, arms.OF_ARM))
         if len(values) > 1 and not is_named:
             differing[key] = values
@@ -420,7 +421,7 @@ def _vocabularies(comparison: Comparison) -> Iterator[str]:
         return
     has_files = len({run.params.get("facts.tokenizer_file") for run in differing[0].runs}) > 1
     texts = [(row, dict.fromkeys(_vocabulary(run, has_files) for run in row.runs)) for row in differing[0].rows]
-    arms_of = grouped((text, escape(row.label)) for row, of_row in texts for text in of_row)
+    arms_of = grouped((text, row.label) for row, of_row in texts for text in of_row)
     each = "; ".join(f"{text}: {listed(labels, most=MOST)}" for text, labels in arms_of.items())
     by_token = "Losses and accuracies by token have no verdict between them, bits per byte have. "
     pretrained = by_token if any(section.is_pretraining for section in differing) else ""

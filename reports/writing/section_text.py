@@ -7,7 +7,7 @@ from harness import document, metrics, tags
 from harness.comparison import arms, launches
 from harness.comparison.compare import Comparison, differing_settings
 from harness.comparison.labels import says_setting, seeds_text
-from harness.comparison.paired import grouped, pair
+from harness.comparison.paired import Design, grouped, pair
 from harness.comparison.runs import UNSET, Run, states_text
 from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import DASH, Block, Cell
@@ -73,7 +73,7 @@ def _paired(section: Section, before: Row) -> list[str]:
     """Rows with other seeds than the baseline; and rows whose interval is over the fine-tunings of a single pretraining."""
     sentences: list[str] = []
     labels: list[str] = []
-    for row in section.rows:
+    for row in section.rows if section.design is not Design.RUNS else ():
         pairs = pair(before.by_replicate, row.by_replicate)
         if {mine for mine, _ in pairs} != set(before.by_replicate) or {other for _, other in pairs} != set(row.by_replicate):
             replicates = (row.by_replicate, before.by_replicate, [other for _, other in pairs])

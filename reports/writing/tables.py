@@ -131,8 +131,8 @@ ADAPTING = ("finetune.trains", "finetune.lora_rank", "finetune.freeze_layers", "
 TESTED = "Differences with their tests"
 """Heading above DIFFERENCES and their table."""
 DIFFERENCES = """\
-Differences, arm minus {baseline}, paired by seed (launches by round; times, rates and memories in percent): mean [t interval],
-verdict, p of the t test, number of pairs. p and interval are corrected for the number of arms in a column (Holm), so that
+Differences, arm minus {baseline}, {how} (launches by round; times, rates and memories in percent): mean [t interval],
+verdict, p of the t test, number of {what}. p and interval are corrected for the number of arms in a column (Holm), so that
 a column of equal arms holds a false difference in one study of twenty; a single arm has the {level:.0f} % interval."""
 CLUSTERS = """ With several pretrainings the interval is over pretrainings: differences are averaged over the fine-tunings
 of each first (nested model; see Multi-Bootstrap, arXiv:2106.16163)."""
@@ -166,7 +166,8 @@ def by_the_wall(section: Section) -> list[str]:
 
 def title(section: Section, name: str) -> str:
     """A column's head; the headline score says which score it is."""
-    return f"score: {escape(score_title(section))}" if name == HEADLINE and section.headline else metrics.get(name).title
+    is_headline = name == HEADLINE and section.headline
+    return f"score: {escape(score_title(section))}" if is_headline else escape(metrics.get(name).title)
 
 
 def score_title(section: Section) -> str:
@@ -298,7 +299,8 @@ def differences_intro(section: Section) -> str:
     before = section.before
     paired = [pair(before.by_replicate, row.by_replicate) for row in section.rows if before and row is not before]
     clusters = CLUSTERS if any(len(pretrain_seeds(pairs)) > 1 for pairs in paired) else ""
-    return DIFFERENCES.format(baseline=escape(section.baseline), level=100 * CONFIDENCE) + clusters
+    how, what = ("paired by seed", "pairs") if section.design is Design.SEEDS else (f"over {section.design}", section.design)
+    return DIFFERENCES.format(baseline=escape(section.baseline), level=100 * CONFIDENCE, how=how, what=what) + clusters
 
 
 def pretrain_seeds(pairs: Iterable[tuple[Replicate, Replicate]]) -> set[str]:

@@ -238,3 +238,18 @@ def test_run_that_selected_on_what_it_reports_is_marked(tracking):
     first, of_cola = Path("here/report.md").read_text().split("cola: before and after")
     assert ("§" in line(first, "new")[1], "§" in line(first, "base")[1], tables.SELECTED_NOTE in first) == (True, False, True)
     assert f"{section_text.SELECTED}: new." in of_cola
+
+
+def test_runs_that_do_not_pair_are_not_paired_here(make_run):
+    """Results of other tools, of which seeds of one number share nothing."""
+    scores = {"base": (0.70, 0.75, 0.80), "new": (0.73, 0.78, 0.83)}
+    runs = [
+        make_run(arm, seed, values(task, score), {"task.headline": SCORES[task][0]}, task=task, design="runs")
+        for task in ("cola", "sst2")
+        for arm, of_arm in scores.items()
+        for seed, score in enumerate(of_arm)
+    ]
+    comparison = compare("s", runs)
+    for section, column in zip(comparison.selected, glue_of(comparison).columns, strict=False):
+        assert column.changes["new"].interval == section.change(section.row_of("new"), "eval/score").interval
+        assert (column.changes["new"].pairs_are, column.changes["new"].n) == ("runs", 6)

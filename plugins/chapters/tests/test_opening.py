@@ -1,6 +1,7 @@
 """The pictures that a report opens with: of all changes, and along a number that is swept."""
 
 import itertools
+import math
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -46,6 +47,18 @@ def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
     assert [text.get_text() for text in panels[0].texts] == ["0.0 points", "−5.2 points"]
     assert panels[0].get_xlim()[0] < 0 < panels[0].get_xlim()[1]
     assert panels[1].get_xlim()[0] < 1 < panels[1].get_xlim()[1]
+
+
+def test_an_interval_that_reaches_0_or_infinity_is_drawn_in_part(pretrained, make_run):
+    """FLOPs of a budget in seconds, and a memory, over two seeds."""
+    flops = {"base": (100e9, 100e9), "a": (80e9, 95e9)}
+    runs = [pretrained(arm, seed, {"pretrain/flops": flops[arm][seed]}) for arm in flops for seed in (0, 1)]
+    memories = {"base": (4e6, 4e6), "a": (4e6, 4e9)}
+    timed = [make_run(arm, seed, {MEMORY: memories[arm][seed]}) for arm in memories for seed in (0, 1)]
+    for of_study in (runs, timed):
+        (panel,) = opening.change_picture(compare("s", of_study)).axes
+        low, high = panel.get_xlim()
+        assert 0 < low < 1 < high < math.inf
 
 
 def test_values_beside_a_panel_are_no_ticks_of_the_next_one(result):

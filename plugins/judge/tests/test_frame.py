@@ -164,6 +164,13 @@ def test_runs_that_do_not_pair_are_welchs_test(independent):
     assert (comparison.sections[0].design, change.pairs_are, change.n) == (Design.RUNS, "runs", 8)
 
 
+def test_two_runs_against_many_carry_no_verdict():
+    """They may be equal by chance, after which Welch's test has the freedom of the others."""
+    rows = table(arm=["a"] * 6 + ["b"] * 2, seed=[*range(6), 10, 11], value=[0.70, 0.71, 0.72, 0.73, 0.71, 0.72, 0.78, 0.78])
+    change = change_of(compared(rows))
+    assert (change.verdict, change.evidence.found.replicates) == (Verdict.INCONCLUSIVE, 2)
+
+
 def test_times_that_do_not_pair_compare_by_ratios():
     values = [10.0, 10.1, 10.2, 10.1, 12.0, 12.1, 12.2, 12.0]
     comparison = compared(table(metric="latency", unit="ms", value=values), independent=True)

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from texts import md, parts, rows
 
-from harness import paths, tags
+from harness import metrics, paths, tags
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.verdicts import Verdict
 from harness.reports.chapters import overview
@@ -137,6 +137,14 @@ def test_settings_that_only_some_arms_have_are_named(make_run):
     swept = {"swept": "['pretrain.dropout']"}
     arms = {"base+mlm": {"pretrain.dropout": "0.1"} | swept, "base+mlm dropout=0.0": {"pretrain.dropout": "0.0"} | swept}
     assert "Arms differ" not in opening_of(make_run, arms)
+
+
+def test_names_of_arms_and_of_metrics_are_escaped_once(make_run):
+    text = opening_of(make_run, {"base+mlm": {"tuned.scores": "[0.5]"}, "b[1]+mlm": {"model.hidden_dropout_prob": "0.0"}})
+    assert text.count(r"b\[1\]+mlm") == 2
+    waiting = metrics.of_others("wait|time", "ms", metrics.Direction.LOWER)
+    table, *_ = overview.legible_overview(compare("s", [make_run("base", 0, {waiting: 3.0})]))
+    assert table.head == ["arm", r"wait\|time, ms"]
 
 
 def test_trials_of_each_arm_are_counted(make_run):
@@ -355,6 +363,14 @@ def test_a_part_of_a_hypothesis_on_a_single_run_is_open(make_run):
     runs = [make_run(name, values={SCORE: score, ITEMS: 400}) for name, score in (("base", 0.5), ("a", 0.9))]
     (line,) = overview._found_of(compare("s", runs), "a score > 5")
     assert line == "**Open**: a score &gt; 5: +40.0 points."
+
+
+@pytest.mark.parametrize(("bound", "word"), [("-20", "Held"), ("-40", "Failed")])
+def test_a_part_of_a_hypothesis_on_pretraining_flops_is_in_percent(pretrained, bound, word):
+    flops = {"base+mlm": 1e12, "albert+mlm": 7e11}
+    runs = [pretrained(arm, seed, {"pretrain/flops": of_arm}) for arm, of_arm in flops.items() for seed in (0, 1)]
+    (line,) = overview._found_of(compare("s", runs, "base+mlm"), f"albert+mlm pretraining FLOPs < {bound}")
+    assert line == f"**{word}**: albert+mlm pretraining FLOPs &lt; {bound}: −30.0 %."
 
 
 WARNED = {tags.WARNING: "the loss still fell: raise finetune.epochs (2)", tags.NOTES: "falling"}

@@ -94,6 +94,15 @@ def test_superseded_and_unpaired_runs_are_said(make_run):
     assert line(table, "new-0") == ["new-0", "new", "sst2", "0", "superseded by a newer run"]
 
 
+def test_runs_of_other_tools_that_do_not_pair_are_not_said_to(make_run):
+    seeds = (("base", 0), ("base", 1), ("base", 2), ("new", 0), ("new", 1))
+    (section,) = compare("s", [make_run(arm, seed, {SCORE: 0.7}, design="runs") for arm, seed in seeds]).sections
+    assert section_text.section_notes(section) == []
+    intro = tables.differences_intro(section)
+    assert "arm minus base, over runs (launches" in intro
+    assert "number of runs." in intro
+
+
 def test_another_attempt_with_the_same_code_is_superseded_without_a_word_on_code(make_run):
     runs = [make_run(fingerprint="f") for _ in range(3)]
     assert section_text.section_notes(compare("s", runs).sections[0]) == [
