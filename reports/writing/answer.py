@@ -168,8 +168,8 @@ def _alone(comparison: Comparison) -> list[str]:
 
 def _reached(over: Overall, text: str) -> str:
     """`score 0.367 (accuracy on bag, not shown to beat the majority baseline)`."""
-    tasks = findings.counted(over.having(over.comparison.baseline, HEADLINE))
-    section = over.sections[0]
+    scored = over.having(over.comparison.baseline, HEADLINE)
+    tasks, section = findings.counted(scored), (scored or over.sections)[0]
     what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {escape(section.name)}"
     low = [one for one in over.sections if one.before and findings.is_below_constant(one, one.before)]
     on = f" on {listed((one.task for one in low), most=NAMED)}" if tasks else ""
