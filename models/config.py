@@ -415,6 +415,12 @@ class EncoderConfig:
                 f"model.position_buckets={buckets} must be at least 2, and half of it below "
                 f"model.max_relative_distance={self.max_relative_distance} - 1: the other half is for farther tokens"
             )
+        number, part = self.position_buckets or 32, 2 if self.causal or self.body is Body.encoder_decoder else 4
+        if self.position is Position.bucketed and not 4 <= number < part * self.max_relative_distance:
+            raise ValueError(
+                f"model.position_buckets={number} must be at least 4, and below {part} times "
+                f"model.max_relative_distance={self.max_relative_distance}: 1/{part} of the buckets hold one distance each"
+            )
         if self.position is Position.rotary and self.head_width % 2:
             sizes = (
                 f"model.hidden_size={self.hidden_size} over model.num_attention_heads={self.num_attention_heads}"

@@ -98,9 +98,11 @@ def _keep_layers(weights: Weights, source: EncoderConfig, target: EncoderConfig,
         number = _modules(source, kind)
         for layer, old in enumerate(chosen):
             module = old if number == source.depth else source.group_of(old)
+            saw, sees = source.window_of(old) or "all", target.window_of(layer) or "all"
+            moved = f"layer {old} of {source.depth}" + (f", whose window was {saw}, not {sees}" if saw != sees else "")
             for name in [name for name in before if name.startswith(f"{LAYERS}{kind}.{module}.")]:
                 new = f"{LAYERS}{kind}.{layer}.{name.removeprefix(f'{LAYERS}{kind}.{module}.')}"
-                how = Origin("derived", f"layer {old} of {source.depth}") if old != layer else origins[name]
+                how = Origin("derived", moved) if old != layer else origins[name]
                 weights.put({new: before[name]}, how)
     if not target.norms_first_layer:
         weights.drop([name for name in weights.state if name.startswith(f"{LAYERS}{ATTENTIONS}.0.norm.")])

@@ -285,6 +285,14 @@ def keep_layers(body: nn.Module, kept: list[int]) -> None:
     layers = list(body.get_submodule(names[0]).children()) if len(names) == 1 else []
     if not {*kept} <= {*range(len(layers))} or any(isinstance(layer, nn.ModuleList) for layer in layers):
         raise ValueError(f"keeping layers {kept} needs one list of them: {type(body).__name__} has {len(layers)}")
+    tables = {
+        name: at
+        for at in (*range(len(layers)), *kept)
+        for name, part in layers[at].named_modules()
+        if isinstance(part, nn.Embedding)
+    }
+    if needed := {*tables.values()} - {*kept}:
+        raise ValueError(f"keeping layers {kept} needs layer {min(needed)}, too: its table of positions is for all")
     parent, _, last = names[0].rpartition(".")
     setattr(body.get_submodule(parent), last, nn.ModuleList(layers[place] for place in kept))
     config: Any = getattr(body, "config", None)

@@ -184,6 +184,7 @@ def _encoder_part(model: Any, config: Any) -> nn.Module:
     part.warn_if_padding_and_no_attention_mask = lambda *_: None  # it reads values, which waits for the device
     types = getattr(_text(config), "type_vocab_size", None)
     part.takes_segments = isinstance(types, int) and types > 1
+    part.takes_segments |= config.model_type in ("xlnet", "funnel")  # whose attention compares them, without a table
     if type(config) in _library().MODEL_FOR_MASKED_LM_MAPPING and part is model:
         part.make_masked_head = functools.partial(_masked_head, config)
     longest = _longest(part, _text(config))

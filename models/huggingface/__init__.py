@@ -101,6 +101,9 @@ def translated(
     absent = [name for name in expected if name.startswith(tuple(missing))]
     notes += ["new pooler"] if any(name.startswith("pooler.") for name in absent) else []
     notes += [f"not read: {listed(beside)}"] if beside else []
+    if on_tokens and "head.weight" in found and config_json["model_type"] == "longformer":
+        theirs = "all tokens of the question do" if kind == "spans" else "no token does"
+        notes.append(f"the first token alone sees all, where {theirs} in transformers")
     needed = {name: tensor for name, tensor in expected.items() if name not in absent}
     refuse_misfits(f"model_type={config_json['model_type']!r} tensors do not fit the model", needed, found)
     return found, notes

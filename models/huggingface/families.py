@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from harness.models.config import Activation, Body, EncoderConfig, NormPlace, Pooling, Position, PositionTerms
-from harness.models.huggingface.names import ConfigJson, Family, State, activation, activation_name, refuse
+from harness.models.huggingface.names import ConfigJson, Family, State, activation, activation_name, joined, refuse
 from harness.models.huggingface.task_heads import is_on_tokens
 
 
@@ -346,11 +346,16 @@ FAMILIES = {name: kind.read(name) for name, kind in KINDS.items()}
 """`model_type` of a checkpoint -> its family."""
 
 
+STANDARD = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+"""Keys that transformers takes in every family, before the family's own names for them."""
+
+
 def config_of(config_json: ConfigJson) -> EncoderConfig:
     """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express."""
     family = family_of(config_json)
     refuse(config_json, {"quantization_config": None})
-    return family.config(config_json)
+    keys = joined("keys", family.keys)
+    return family.config(config_json | {keys[key]: config_json[key] for key in STANDARD if config_json.get(key) is not None})
 
 
 def family_of(config_json: ConfigJson) -> Any:

@@ -108,6 +108,14 @@ def test_kept_layers_are_those_of_the_weights(layers):
     assert not any(name.startswith("encoder.embeddings") for name in moved)
 
 
+def test_a_layer_that_sees_more_or_less_in_its_new_place_is_named():
+    """As of ModernBERT, in which every third sees all."""
+    model = model_of(replace(SHAPE, attention_window=4, global_layer_every=2))
+    _, origins = changed(model, [0, 2, 3], num_hidden_layers=3)
+    said = {origin.how for origin in origins.values() if origin.kind == "derived"}
+    assert said == {"layer 2 of 4, whose window was all, not 4", "layer 3 of 4, whose window was 4, not all"}
+
+
 def test_layers_are_spaced_from_the_first_to_the_last():
     assert [spaced(12, 6), spaced(6, 3), spaced(6, 1), spaced(4, 4)] == [[0, 2, 4, 7, 9, 11], [0, 2, 5], [0], [0, 1, 2, 3]]
 

@@ -181,6 +181,20 @@ def test_a_head_that_is_not_read_is_said_to_be_new(folders, kind, is_said):
     assert ("new head, as transformers computes the encoder alone" in notes) == is_said
 
 
+@pytest.mark.parametrize("kind", ["xlnet", "funnel"])
+def test_segments_that_attention_alone_compares_are_given(kind):
+    """There is no table of types."""
+    sizes = {"d_model": 32, "n_head": 2, "d_head": 16, "d_inner": 64, "vocab_size": 100}
+    sizes |= {"n_layer": 2} if kind == "xlnet" else {"block_sizes": [1, 1]}
+    encoder, ids = Foreign(foreign.published_shape({"model_type": kind} | sizes, "x")).eval(), batch_of().input_ids
+    types = (torch.arange(12) > 5).long().expand(2, 12)
+    for name, parameter in encoder.named_parameters():
+        if name.endswith("seg_embed"):
+            nn.init.normal_(parameter)
+    torch.testing.assert_close(encoder(Batch(ids, types)), encoder.body(ids, token_type_ids=types).last_hidden_state)
+    assert not torch.allclose(encoder(Batch(ids, types)), encoder(Batch(ids)))
+
+
 def test_vectors_of_longformer_are_those_of_its_own_classifier(tmp_path):
     """Whose first token sees all and is seen by all, by projections of its own."""
     batch, shape = batch_of(), TINY | {"attention_window": 4, "pad_token_id": 0}

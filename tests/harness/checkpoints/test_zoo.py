@@ -160,9 +160,9 @@ def shape_of(model_type: str, kept: list[int]) -> EncoderConfig:
     return replace(foreign.published_shape(config_json, "model.init_from"), layers_kept=kept)
 
 
-@pytest.mark.parametrize("model_type", ["esm", "t5", "modernbert"])
-def test_any_list_of_layers_can_be_shortened(model_type):
-    encoder = make_encoder(shape_of(model_type, [1])).eval()
+@pytest.mark.parametrize(("model_type", "kept"), [("esm", 1), ("t5", 0), ("modernbert", 1)])
+def test_any_list_of_layers_can_be_shortened(model_type, kept):
+    encoder = make_encoder(shape_of(model_type, [kept])).eval()
     assert len(encoder.layers.execution_order()) == 1
     assert len(encoder.hidden_states(padded())) == 2
 
@@ -171,6 +171,11 @@ def test_any_list_of_layers_can_be_shortened(model_type):
 def test_shared_nested_and_split_layers_are_not_shortened(model_type):
     with pytest.raises(InputError, match="keeping layers"):
         foreign.shape_of(shape_of(model_type, [1]))
+
+
+def test_layers_are_not_kept_without_the_one_whose_positions_they_read():
+    with pytest.raises(InputError, match=r"keeping layers \[1\] needs layer 0, too"):
+        foreign.shape_of(shape_of("mt5", [1]))
 
 
 @pytest.mark.parametrize("model_type", foreign.REFUSED)

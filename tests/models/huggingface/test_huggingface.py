@@ -177,6 +177,13 @@ def test_family_equals_transformers(name):
         torch.testing.assert_close(model.encoder.layers.relative.embedding.weight.grad, distances, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["distilbert", "gpt2", "openai-gpt", "t5"])
+def test_sizes_by_the_names_of_all_families_are_read(kind):
+    sizes = {"hidden_size": 96, "num_attention_heads": 6, "num_hidden_layers": 3}
+    ours, theirs = config_of({"model_type": kind} | sizes), transformers.AutoConfig.for_model(kind, **sizes)
+    assert [getattr(ours, key) for key in sizes] == [getattr(theirs, key) for key in sizes] == [*sizes.values()]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("changes", [{}, {"d_kv": 6, "num_heads": 3, "feed_forward_proj": "gated-gelu"}], ids=["", "gated"])
 def test_t5_encoder_and_decoder_equal_transformers_where_both_read_the_same_text(changes):

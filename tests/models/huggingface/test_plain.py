@@ -104,6 +104,14 @@ def test_a_head_of_another_kind_of_task_is_new(head, kind):
     assert any(note.startswith("new head, as ") for note in notes)
 
 
+@pytest.mark.parametrize(("head", "kind", "seeing"), [(SPANS, "spans", "all tokens of the question"), (TOKENS, "tokens", "no")])
+def test_a_head_of_longformer_that_learned_from_other_global_tokens_is_noted(head, kind, seeing):
+    state, config_json = published(head, "longformer")
+    model = on_meta(config_of(config_json), config_json_outputs(state), TokenClassifier)
+    _, notes = translated(model, state, config_json, kind)
+    assert notes[-1].startswith(f"the first token alone sees all, where {seeing}")
+
+
 def config_json_outputs(state: dict[str, Tensor]) -> int:
     return len(state.get("classifier.weight", state.get("qa_outputs.weight")))
 
