@@ -19,6 +19,7 @@ import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -155,7 +156,8 @@ def peak_memory(machine: Machine, baseline: Baseline | None = None) -> Iterator[
     """The peak of the block by both instruments, above the baseline, by default the process as it is now; filled at its end."""
     baseline, peak = baseline or Baseline(machine), Peak()
     baseline.start()
-    with Sampler(torch.cuda.memory_allocated if machine.is_cuda else resident_bytes) as beside:
+    read = partial(torch.cuda.memory_allocated, machine.device) if machine.is_cuda else resident_bytes
+    with Sampler(read) as beside:  # whose thread has the first GPU as its current one, whichever this process uses
         yield peak
     peak.kernel, peak.sampled = baseline.peak(), baseline.sampled(beside)
     if machine.is_cuda:

@@ -127,6 +127,8 @@ def _first_pieces(encoding: "Encoding", words: list[str]) -> np.ndarray:
     """(T,) index of the word at its first piece, -1 elsewhere. A piece over several words is that of the first one."""
     lengths = [len(word.strip()) for word in words]
     numbers = np.flatnonzero(lengths)  # of the words in the text
+    if not len(numbers):
+        return np.full(len(encoding.ids), -1)
     ends = np.cumsum([lengths[number] + 1 for number in numbers]) - 1
     # a piece may begin at the space before its word, and one that marks the beginning of a word may have no character
     begins = np.array([begin for begin, _ in encoding.offsets], dtype=np.int64)

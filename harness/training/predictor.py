@@ -15,6 +15,7 @@ from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.tasks import kind_of
 from harness.tasks.base import Examples
+from harness.tasks.rows import lists_endings
 from harness.training.evaluation import predict
 
 BATCH_SIZE = 64
@@ -39,9 +40,12 @@ class Predictor:
 
     @property
     def example(self) -> pd.DataFrame:
-        """What `predict` reads: the columns of the task, with texts, or of kind `tokens` with lists of words."""
+        """What `predict` reads: the columns of the task, with texts, or with lists of words or of endings."""
         words = ["two", "words"]
-        return pd.DataFrame({name: [words if self._is_tagged else " ".join(words)] for name in self.task.fields})
+        row: dict[str, Any] = dict.fromkeys(self.task.fields, words if self._is_tagged else " ".join(words))
+        if self._lists_endings:
+            row[self.task.fields[-1]] = [" ".join(words)] * len(self.task.labels)
+        return pd.DataFrame([row])
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The predictions of `rows` without their numbers, a row for each of the frame: what a server of MLflow answers.
@@ -50,6 +54,7 @@ class Predictor:
         """
         texts = frame[self.task.fields].to_numpy().tolist()
         texts = [[*words] for (words,) in texts] if self._is_tagged else texts
+        texts = [[first, *endings] for first, endings in texts] if self._lists_endings else texts
         for number, row in enumerate(texts):
             if not row or not all(isinstance(text, str) for text in row):
                 raise InputError(f"row {number}: expected text in {', '.join(self.task.fields)}, got {row!r:.60}")
@@ -59,6 +64,10 @@ class Predictor:
     @property
     def _is_tagged(self) -> bool:
         return self.task.kind is TaskKind.tokens
+
+    @property
+    def _lists_endings(self) -> bool:
+        return lists_endings(self.task, self.task.fields[-1])
 
     def rows(self, texts: list[list[str]], first: int) -> list[dict[str, Any]]:
         """One row per text, pair or list of words, numbered from `first`."""

@@ -77,8 +77,11 @@ def as_typed(groups: list[Group], configs: list[RunConfig]) -> list[Group]:
 
 
 def extrapolated(groups: list[Group], options: Plan) -> list[str]:
-    """Time and cost of what is to do on another device, in any currency; devices that share it divide the time alone."""
-    todo = [(group, len(group.open)) for group in groups if group.open]
+    """Time and cost of what is to do on another device, in any currency; devices that share it divide the time alone.
+
+    The trials of a search are to do, too.
+    """
+    todo = [(group, len(group.open) + _trials(group)) for group in groups if group.open]
     rate, price = options.flops_per_second, options.price
     if not todo or (rate is None and price is None):
         return []
@@ -130,8 +133,13 @@ def rows(groups: list[Group]) -> str:
 
 
 def _trials(group: Group) -> float:
-    """The trials of a search as a number of its runs: each with its epochs, without the rows that they are scored on."""
+    """The trials of a search as a number of its runs: each with its epochs, without the rows that they are scored on.
+
+    0 without a search, and for a pretraining, which its trials share.
+    """
     run = group.runs[0].config
+    if not (run.search.space and run.finetune.enabled):
+        return 0.0
     epochs = run.finetune.epochs
     share = 0.0 if run.search.selected_on is KeepBest.validation else run.task.tune_share or run.search.tune_share
     settings = search.grid(run) if run.search.sampler is Sampler.grid else [{}] * run.search.trials
@@ -150,10 +158,10 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
         known = f"about {duration(training)}, {how}{rest}"
         time = known if unknown < todo else "their time is not known; --probe times a few steps"
         lines.append(f"Training and evaluation: {time}")
-    tuned = [group for group in groups if group.open and group.runs[0].config.search.space]
+    tuned = [(group, trials) for group in groups if group.open and (trials := _trials(group))]
+    seconds = [trials * group.pace.seconds for group, trials in tuned if group.pace]
     if tuned:
-        flops = [_trials(group) * group.work.flops for group in tuned if group.work.flops]
-        seconds = [_trials(group) * group.pace.seconds for group in tuned if group.pace]
+        flops = [trials * group.work.flops for group, trials in tuned if group.work.flops]
         known = f", about {duration(sum(seconds))}" if len(seconds) == len(tuned) else ""
         lines.append(f"Trials of the search, before them: {scaled(sum(flops), 'FLOP')} of training{known}")
     if timing is not None:
@@ -162,5 +170,6 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
         took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
         lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")
         if ends and todo and not unknown:
-            lines.append(f"In all about {duration(training + ends[0])} to {duration(training + ends[1])}")
+            before = training + sum(seconds)
+            lines.append(f"In all about {duration(before + ends[0])} to {duration(before + ends[1])}")
     return [*map(wrapped, lines)]

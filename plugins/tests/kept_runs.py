@@ -12,7 +12,7 @@ from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.grammar import parse
 from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise
-from harness.models.heads import Classifier, SequenceClassifier, TokenClassifier
+from harness.models.heads import ChoiceClassifier, Classifier, SequenceClassifier, TokenClassifier
 from harness.plugins.predict import predict
 from harness.plugins.predict.options import Predict
 
@@ -23,9 +23,10 @@ def kept(
     folder: Path, tokenizer: Tokenizer, kind: TaskKind, labels: list[str], fields: list[str], bias: float = 0.0
 ) -> Classifier:
     """A run's folder with the checkpoint of a small model, `bias` added to its logits."""
-    head = TokenClassifier if kind in (TaskKind.tokens, TaskKind.spans) else SequenceClassifier
+    heads = dict.fromkeys((TaskKind.tokens, TaskKind.spans), TokenClassifier) | {TaskKind.multiple_choice: ChoiceClassifier}
     shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=32, **SMALL)
-    model = head(shape, {TaskKind.regression: 1, TaskKind.spans: 2}.get(kind, len(labels)))
+    outputs = {TaskKind.regression: 1, TaskKind.spans: 2, TaskKind.multiple_choice: 1}.get(kind, len(labels))
+    model = heads.get(kind, SequenceClassifier)(shape, outputs)
     initialise(model, 0.5, 0)
     model.head.bias.data += bias
     folder.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,9 @@ class TensorBoard(Backend):
         self._open(record)
 
     def _open(self, record: Record) -> SummaryWriter:
-        return self._writers.setdefault(record["attempt"], SummaryWriter(str(self._folder(record)), flush_secs=10))
+        if record["attempt"] not in self._writers:  # each writer begins a file, and TensorBoard reads the newest one alone
+            self._writers[record["attempt"]] = SummaryWriter(str(self._folder(record)), flush_secs=10)
+        return self._writers[record["attempt"]]
 
     def curves(self, record: Record, entries: list[Entry]) -> None:
         writer = self._open(record)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.__main__ import main
+from harness.config import resolve
 from harness.plugins.costs import plan
 from harness.plugins.costs.expected import Group, Timing, Work
 from harness.plugins.costs.options import Plan
@@ -119,7 +120,13 @@ def test_the_trials_of_a_search_are_counted_with_their_epochs_and_without_the_ro
     (run,) = compose("task=bag", "search=grid", "search.space=['finetune.epochs=choice(1,3)']", "finetune.epochs=2", "seed=0")
     made = group("base, tiny, bag", 1, 0, Pace(100.0, None, "a probe"), monkeypatch)
     made.runs[0].config = run
-    assert "Trials of the search, before them: 3.6 GFLOP of training, about 3 min" in plan.summary([made], None)
+    text = group("base, tiny, mlm", 1, 0, Pace(1000.0, None, "a probe"), monkeypatch)
+    text.runs[0].config = resolve.pretraining_of(run)  # which the trials share
+    lines = plan.summary([text, made], Timing(1, 0, (1, 1), 20.0))
+    assert "Trials of the search, before them: 3.6 GFLOP of training, about 3 min" in lines
+    assert lines[-1] == "In all about 21 min 40 s to 21 min 40 s"
+    (line,) = plan.extrapolated([text, made], Plan(price=36.0))
+    assert line.startswith("Extrapolated: about 21 min 20 s of one device, 12.80 at 36 an hour")
 
 
 @pytest.mark.long

@@ -109,6 +109,23 @@ def test_an_interval_is_the_measured_one_and_the_recipe_has_the_seed(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ({"backend": "torch", "precision": "int8_dynamic"}, "backend torch, weights in int8_dynamic. The weights here"),
+        ({"backend": "torch", "precision": "fp32"}, ""),
+    ],
+)
+def test_scores_of_a_model_as_it_was_served_are_not_said_of_the_exported_weights(tmp_path, measure, expected):
+    task = {"name": "mine", "kind": "single", "version": 1}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"task": task, "finetune": {}, "seed": 7, "measure": measure}))
+    records.write(tmp_path / run_log.RESULT, {"status": "finished", "metrics": {"eval/score": 0.5, "eval/accuracy": 0.5}})
+    records.write(tmp_path / run_log.RECORD, {"tags": {"arm": "base"}})
+    written = card.text(tmp_path, "mit")
+    assert ("as it was served" in written) == bool(expected)
+    assert expected in written
+
+
+@pytest.mark.parametrize(
     ("kind", "name", "score"), [("single", "accuracy", 0.1), ("single", "f1", 0.0), ("single", "matthews", -0.99)]
 )
 def test_the_interval_of_a_score_is_within_what_it_can_be(tmp_path, kind, name, score):

@@ -8,6 +8,7 @@ import re
 import signal
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -17,14 +18,16 @@ from pyarrow import parquet
 from small_disk import fill, mounted
 from tokenizers import Tokenizer
 
+from harness import paths
 from harness.__main__ import main
 from harness.config.choices import TaskKind
-from harness.config.schema import TokenizerConfig
+from harness.config.schema import HardwareConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.heads import Classifier
 from harness.plugins.predict import predict
+from harness.training.predictor import Predictor
 
 TEXTS = ["the cat sat on the mat", "a dog", "cats and dogs sat still", "mat"]
 PAIRS = [("the cat", "a dog"), ("a mat", "cats sat")]
@@ -64,6 +67,17 @@ def test_regression_has_a_number_per_row(tokenizer, tmp_path):
     predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.jsonl")
     expected = [logits_of(model, tokenizer, text)[0].item() for text in TEXTS]
     assert [row["prediction"] for row in rows_of(tmp_path / "out.jsonl")] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_registered_model_reads_a_list_of_endings_as_the_command_does(tokenizer, tmp_path):
+    kept(tmp_path / "run", tokenizer, TaskKind.multiple_choice, ["0", "1", "2"], ["text", "endings"])
+    rows = [{"text": "the cat", "endings": ["a dog", "sat on", "mat"]}, {"text": "a", "endings": ["cats", "dogs", "the mat"]}]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    registered = Predictor(tmp_path / "run" / paths.WEIGHTS, HardwareConfig(threads=1), 8)
+    expected = [row["prediction"] for row in rows_of(tmp_path / "out.jsonl")]
+    assert registered.predict(pd.DataFrame(rows))["prediction"].tolist() == expected
+    assert len(registered.predict(registered.example)) == 1
 
 
 def test_every_format_of_rows_gives_the_same_predictions(tokenizer, tmp_path):

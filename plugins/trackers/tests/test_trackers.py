@@ -55,6 +55,23 @@ def test_tensorboard_has_every_point_and_result(run_harness, small, output):
 
 
 @pytest.mark.long
+def test_tensorboard_sees_points_that_are_added_while_it_watches(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from harness.plugins.trackers.tensorboard_log import TensorBoard
+
+    tracker, record = TensorBoard(None, str(tmp_path), "s"), {"name": "run", "attempt": "one", "parameters": {}, "tags": {}}
+    tracker.begin(record, tmp_path)
+    (folder,) = (tmp_path / "tensorboard" / "s").iterdir()
+    events = EventAccumulator(str(folder))
+    for step in (1, 2, 3):
+        tracker.curves(record, [{"key": "finetune/loss", "value": 0.5, "step": step, "time": 1000 * step}])
+        events.Reload()
+    assert [event.step for event in events.Scalars("finetune/loss")] == [1, 2, 3]
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.long
 def test_wandb_offline_has_every_point_and_result(run_harness, small, output, monkeypatch):
     from wandb.proto import wandb_internal_pb2
     from wandb.sdk.internal.datastore import DataStore

@@ -5,10 +5,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from child_processes import wait_for
 
+from harness.measure import memory
 from harness.measure.memory import Sampler, resident_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -51,6 +54,20 @@ def test_the_highest_reading_is_the_peak():
     with Sampler(lambda: next(readings), every_s=0.005) as sampler:
         wait_for(lambda: sampler.readings > 3)
     assert sampler.peak == 7
+
+
+def test_the_gpu_of_the_process_is_read_also_where_it_is_not_the_first(monkeypatch):
+    """The current GPU is that of a thread: in a new one it is the first."""
+    asked = []
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device=None: asked.append(device) or len(asked))
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 9)
+    monkeypatch.setattr(memory, "nvidia_smi", lambda *query: None)
+    machine = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 1))
+    baseline = SimpleNamespace(start=lambda: None, peak=lambda: 9, sampled=lambda sampler: sampler.peak)
+    with memory.peak_memory(machine, baseline) as peak:
+        wait_for(lambda: len(asked) > 2)
+    assert {*asked} == {machine.device}
+    assert peak.sampled == len(asked)
 
 
 def test_a_system_that_says_nothing_gives_no_number():

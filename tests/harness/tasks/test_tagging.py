@@ -105,6 +105,16 @@ def test_a_word_that_is_cut_off_is_outside_wherever_that_label_is_listed(pieces_
     assert "O" in made.predicted[0]
 
 
+def test_words_of_a_row_without_text_are_outside(pieces_of):
+    """Such a row is in data sets of others, and among rows to predict."""
+    config, words, tags = task(), [["", " "], *WORDS], [[1, 2], *TAGS]
+    kind = tasks.kind_of(config)
+    split = kind.encode(config, pieces_of, kind.examples(config, table(words, tags)))
+    assert split.numbers["words"][: split.starts[1]].tolist() == [-1, -1]
+    made = kind.predictions(config, split, logits_of(split, tags), majority=1)
+    assert made.predicted == [["O", "O"], *([LABELS[tag] for tag in row] for row in TAGS)]
+
+
 def test_one_row_a_word_with_its_own_item_and_no_logits_where_it_was_not_seen(pieces_of):
     split = encoded(pieces_of)
     columns = answers(split, TAGS).columns
