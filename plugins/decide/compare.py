@@ -122,7 +122,7 @@ def numbers(first: Run, second: Run) -> list[Number]:
             every.append(Number(metric, *both, metric.compared is not Compared.OWN_CLOCK and (side_by_side or not is_shared)))
     leading = {name: place for place, name in enumerate(SHOWN.overview)}
 
-    def place(one: Number) -> tuple:
+    def place(one: Number) -> tuple[int, int, str, bool]:
         group = (*GROUPS, one.group).index(one.group), one.group
         return leading.get(one.metric.name, len(leading)), *group, one.change is None
 
