@@ -152,6 +152,9 @@ def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Seque
         f"model.num_attention_heads with position={target.position.value}, which differs from head to head": (
             fewer_heads and target.position in BY_HEAD
         ),
+        "model.num_attention_heads with model.global_tokens, whose own projections stay whole": (
+            fewer_heads and bool(source.global_tokens)
+        ),
         f"model.position={target.position.value} from {source.position.value}: their layers have other tensors": (
             target.position is not source.position and bool({target.position, source.position} & {*OWN_ATTENTION})
         ),

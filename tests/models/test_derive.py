@@ -204,6 +204,12 @@ def test_what_cannot_derive_is_named(name, changes):
         refuse_underived(SHAPE, replace(SHAPE, **changes), layers)
 
 
+def test_heads_beside_global_tokens_are_not_cut():
+    source = replace(SHAPE, attention_window=4, global_tokens=1)
+    with pytest.raises(ValueError, match=r"model\.num_attention_heads with model\.global_tokens"):
+        refuse_underived(source, with_own_head_size(source, {"num_attention_heads": 2}))
+
+
 def test_every_kind_of_change_is_carried_out():
     """Which tokens are seen changes no tensor, and layers come first."""
     assert [*KEYS] == ["tokens that are seen", "layers", *STEPS]
