@@ -12,7 +12,7 @@ from harness.document import DASH, Cell, Screen, Table
 from harness.errors import unknown
 from harness.metrics import Direction
 from harness.reports.chapters import overview
-from harness.reports.writing import findings, formats, tables
+from harness.reports.writing import concise, findings, formats, tables
 from harness.reports.writing.answer import OUTCOMES, sentences
 from harness.reports.writing.formats import escape
 
@@ -54,17 +54,18 @@ def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
         labels = _first(over, [*outcomes, *costs][0])
     columns = [*outcomes, *dict.fromkeys(chosen)]
     body = [_column(over, labels, name) for name in columns]
+    short, say = concise.short_names(over.labels), concise.shortener(over.labels)
     table = Table(
         ["arm", *(_head(over, name, names[name]) for name in columns)],
-        [[_name(label), *cells] for label, cells in zip(labels, zip(*body, strict=True), strict=True)],
+        [[_name(short[label]), *cells] for label, cells in zip(labels, zip(*body, strict=True), strict=True)],
     )
     same = [f"{names[name]} {_value(over, labels[0], name)}" for name in costs if name not in (*differing, *columns)]
-    notes = [*_legend(comparison, over, table), *([f"Equal for all arms: {', '.join(same)}."] if same else [])]
+    notes = [*_legend(over, table, columns), *([f"Equal for all arms: {', '.join(same)}."] if same else [])]
     notes += _open(comparison, outcomes)
     if len(labels) < len(over.labels):
         notes.insert(0, f"The best {len(labels)} of {len(over.labels)} arms; the report has all.")
     more = [names[name] for name in differing if name not in columns]
-    return Screen(said[0], table, notes, more, bool(asked))
+    return Screen(say(said[0]), table, [*map(say, notes)], more, bool(asked))
 
 
 def _open(comparison: Comparison, outcomes: list[str]) -> list[str]:
@@ -148,12 +149,13 @@ def _column(over: Overall, labels: list[str], name: str) -> list[Cell]:
     return cells
 
 
-def _legend(comparison: Comparison, over: Overall, table: Table) -> list[str]:
+def _legend(over: Overall, table: Table, columns: list[str]) -> list[str]:
     """What the signs of the table say, of those that it has."""
     cells = [cell for row in table.rows for cell in row]
     marks = [f"{sign} {words}" for sign, words in MARKS.items() if any(cell.change.endswith(tuple(sign)) for cell in cells)]
-    signs = [f"Changes from {escape(comparison.baseline)}: {', '.join(marks)}."] if marks else []
-    spread = {cell.unit in overview.UNITS_IN_HEAD for cell in cells if "±" in cell.text}
+    signs = [f"Changes from {escape(over.comparison.baseline)}: {', '.join(marks)}."] if marks else []
+    scattered = [name for index, name in enumerate(columns, 1) if any("±" in row[index].text for row in table.rows)]
+    spread = {any(over.by_round(label, name) for label in over.labels) for name in scattered}
     over_what = [text for is_time, text in ((False, "seeds"), (True, ROUNDS)) if is_time in spread]
     signs += [f"±: standard deviation over {', for times over '.join(over_what)}."] if spread else []
     lacking = {len(over.having(label, name)) for label in over.labels for name in OUTCOMES} - {0, len(over.sections)}

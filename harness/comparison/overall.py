@@ -53,13 +53,17 @@ class Overall:
         logs = metric.by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
         means = [mean for row in rows if (mean := row.mean(name)) is not None]
         middle = geometric_mean(means) if logs else fmean(means)
-        launch, runs, values = launches.JUDGED.get(name), [run for row in rows for run in row.runs], []
-        if launch and len({run.session for run in runs}) == 1 and all(run.launches for run in runs):  # by round
-            each = [self.comparison.sessions.levels(run, launch) for run in runs]
-            common = sorted(set.intersection(*map(set, each)))
-            values = [geometric_mean([levels[step] for levels in each]) for step in common]
-        values = values or list(over_tasks([row.values(name) for row in rows], logs).values())
+        values = self.by_round(label, name) or list(over_tasks([row.values(name) for row in rows], logs).values())
         return replace(spread(values or [middle]), mean=middle)
+
+    def by_round(self, label: str, name: str) -> list[float]:
+        """The mean over the tasks in each round of the one session that timed them; empty without such."""
+        rows = [row for section in self.having(label, name) if (row := section.row_of(label))]
+        launch, runs = launches.JUDGED.get(name), [run for row in rows for run in row.runs]
+        if not launch or len({run.session for run in runs}) != 1 or not all(run.launches for run in runs):
+            return []
+        each = [self.comparison.sessions.levels(run, launch) for run in runs]
+        return [geometric_mean([levels[step] for levels in each]) for step in sorted(set.intersection(*map(set, each)))]
 
     def change(self, label: str, name: str) -> Change | None:
         """Against the baseline, over shared tasks; None for the baseline and where nothing can be paired."""

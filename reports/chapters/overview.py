@@ -72,13 +72,15 @@ def chapter(study: Study) -> Chapter:
         compared,
         *results,
     ]
-    brackets = [findings.BRACKETS] if comparison.is_small else []
-    words = [Part("Arm by arm", [*sentences, *brackets])] if sentences else []
+    warnings = bullets(findings.of_trainings(comparison))
     if not comparison.is_small:
+        blocks = [*sentences, *warnings]
+        words = [Part("Arm by arm", blocks)] if blocks else []
         return Chapter([Part("", [*before, *tasks_table(comparison), *shown, *words])], files)
+    words = [Part("Arm by arm", [*sentences, findings.BRACKETS])] if sentences else []
     first = [block for block in shown if isinstance(block, Picture)][:1]
     later = [block for block in shown if block not in first]
-    of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *later]
+    of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.solved(comparison)), *warnings, *later]
     rest = [Part("Task by task, arm by arm", [*of_tasks, *words])] if of_tasks or words else []
     return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *first]), *rest], files)
 

@@ -59,12 +59,16 @@ def _short_number(found: re.Match[str]) -> str:
 
 
 def concise(section: Section, labels: list[str]) -> Section:
-    """The section with short names, and without columns of what is equal for all arms; code and what was recorded stay."""
+    """The section with short names, and without columns of what is equal for all arms."""
+    return _section(section, shortener(labels))
+
+
+def shortener(labels: Iterable[str]) -> Callable[[str], str]:
+    """Puts the short names of the arms into a text; code and what was recorded stay."""
     names = {escape(label): escape(name) for label, name in short_names(labels).items() if name != label}
     each = "|".join(re.escape(label) for label in sorted(names, key=len, reverse=True))
     pattern = re.compile(rf"(`[^`]*`|^\*\*Hypothesis\*\*.*)|(?<![\w+=.-])({each})(?![\w+=]|[.-]\w)")
-    say = (lambda text: pattern.sub(lambda found: found[1] or names[found[2]], text)) if names else str
-    return _section(section, say)
+    return (lambda text: pattern.sub(lambda found: found[1] or names[found[2]], text)) if names else str
 
 
 def _section(section: Section, say: Callable[[str], str]) -> Section:

@@ -166,23 +166,18 @@ def sentences(comparison: Comparison) -> list[Bullets]:
 
 
 def cautions(comparison: Comparison) -> list[Bullets]:
-    """A list of what to be careful of; empty without any. A small study has `of_tasks` in another place."""
+    """A list of what to be careful of; empty without any. A small study has `solved` in another place."""
     changes = effects(comparison)
     notes = (
         _of_constants(comparison),
-        _count_warned(comparison) if comparison.is_small else of_tasks(comparison),
+        () if comparison.is_small else solved(comparison),
+        _count_warned(comparison),
         _alike(comparison),
         _without_evidence(changes),
         _clocks(comparison),
         _by_probe(comparison),
     )
     return bullets(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
-
-
-def of_tasks(comparison: Comparison) -> Iterator[str]:
-    """Sentences on tasks that cannot tell arms apart, and on single trainings."""
-    yield from _solved(comparison)
-    yield from _of_trainings(comparison)
 
 
 def no_study(comparison: Comparison) -> list[str]:
@@ -315,7 +310,7 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         yield text + all_low * bool(none)
 
 
-def _solved(comparison: Comparison) -> Iterator[str]:
+def solved(comparison: Comparison) -> Iterator[str]:
     """Tasks that cannot tell arms apart since these solve them."""
     solved = [
         f"{escape(row.label)} on {escape(section.name)}"
@@ -353,7 +348,7 @@ def _count_warned(comparison: Comparison) -> Iterator[str]:
         yield f"**Warnings in {len(warned)} of {total} training runs**: {of_kind}."
 
 
-def _of_trainings(comparison: Comparison) -> Iterator[str]:
+def of_trainings(comparison: Comparison) -> Iterator[str]:
     """What the runs say of trainings that went wrong."""
     warned = (
         ((f"{row.label} on {section.name}", run.tags[tags.WARNING]), run.replicate.seed)

@@ -52,6 +52,27 @@ def test_of_four_costs_that_differ_the_last_is_named_and_shown_where_it_is_asked
         screen(comparison, ["colour"])
 
 
+def test_what_a_spread_is_over_is_said_of_the_columns_that_are_there(pretrained, timed):
+    def over(runs):
+        return next(note for note in screen(compare("s", runs, runs[0].tags["arm"])).notes if "±" in note).split("±: ")[1]
+
+    losses = {"pretrain/masked_loss": 6.0, "pretrain/tokens_per_s": 900.0}
+    seeds = [
+        pretrained(arm, seed, {name: value * (1 + seed / 100) for name, value in losses.items()})
+        for arm in ("base+mlm", "b+mlm")
+        for seed in range(3)
+    ]
+    assert over(seeds).startswith("standard deviation over seeds.")  # losses and the clocks of the trainings
+    rounds = [timed(arm, [time, time + 0.1, time + 0.3]) for arm, time in (("base", 4.0), ("b", 5.0))]
+    assert over(rounds).startswith("standard deviation over timing rounds.")
+
+
+def test_names_leave_out_what_all_arms_share(study):
+    shown = screen(study(**{"base+mlm": {}, "mlm+sop": {}, "mlm+wide": {"model/params_total": 3e6}}))
+    assert [*texts(shown)] == ["base", "sop", "wide"]
+    assert "mlm" not in " ".join([shown.answer, *shown.notes])
+
+
 def test_of_many_arms_the_baseline_and_the_best_are_shown(scored):
     runs = [scored(f"a{number}", {"sst2": [number / 100] * 3}) for number in range(30)]
     comparison = compare("s", [run for of_arm in runs for run in of_arm], "a0")

@@ -13,6 +13,7 @@ from texts import md, parts, rows
 from harness import metrics, paths, tags
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.verdicts import Verdict
+from harness.reports.writing.formats import bullets
 from harness.reports.chapters import overview
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.study import Study
@@ -386,7 +387,7 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     comparison = compare("s", runs)
     cells = rows(md(overview.overview(comparison)))
     assert {arm: "†" in cells[arm][0] for arm in ("base", "b", "c")} == {"base": False, "b": True, "c": True}
-    said = "\n".join(parts(findings.cautions(comparison)))
+    said = "\n".join(parts([*findings.cautions(comparison), *bullets(findings.of_trainings(comparison))]))
     assert "**Training warnings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
     assert "Not shown to beat the majority baseline**, which ignores the text: c on sst2" in said  # once, in these words
     assert "not above the majority baseline" not in said
@@ -396,7 +397,7 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
 def test_seeds_of_an_arm_with_one_warning_are_said_together(make_run):
     runs = [make_run("base", seed, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}, **WARNED) for seed in range(3)]
     comparison = compare("s", runs)
-    said = "\n".join(findings.of_tasks(comparison))
+    said = "\n".join(findings.of_trainings(comparison))
     assert (
         "- **Warnings in 3 of 3 training runs**: the loss still fell at the end: 3." in parts(findings.cautions(comparison))[0]
     )
