@@ -74,7 +74,7 @@ def chapter(study: Study) -> Chapter:
     ]
     warnings = bullets(findings.of_trainings(comparison))
     if not comparison.is_small:
-        blocks = [*sentences, *warnings]
+        blocks: list[Block] = [*sentences, *warnings]
         words = [Part("Arm by arm", blocks)] if blocks else []
         return Chapter([Part("", [*before, *tasks_table(comparison), *shown, *words])], files)
     words = [Part("Arm by arm", [*sentences, findings.BRACKETS])] if sentences else []

@@ -13,11 +13,11 @@ from texts import md, parts, rows
 from harness import metrics, paths, tags
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.verdicts import Verdict
-from harness.reports.writing.formats import bullets
 from harness.reports.chapters import overview
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings
+from harness.reports.writing.formats import bullets
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
 ITEMS = "eval/examples"
