@@ -1,6 +1,5 @@
 """Which arms were tuned, on what, and the gain expected of more trials (arXiv:1909.03004, section 3)."""
 
-import itertools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -11,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness.comparison.compare import Comparison
-from harness.document import DASH, Block, Cell, Section, Table
+from harness.document import Block, Cell, Section, Table
 from harness.plugins.pictures import plots
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, tables
-from harness.reports.writing.formats import Chapter, code, escape
+from harness.reports.writing.formats import Chapter, code, escape, listed
 
 
 def expected_best(scores: Sequence[float], trials: int) -> float:
@@ -72,7 +71,7 @@ def chapter(study: Study) -> Chapter:
     labels = [search.label for search in searches]
     baseline = next((label for label in labels if label.startswith("base")), labels[0])
     intro = INTRO.format(baseline=code(f"--baseline {shlex.quote(baseline)}"))
-    blocks: list[Block] = [intro, table(study.comparison, searches), *notes, *pictures]
+    blocks: list[Block] = [intro, table(searches), *untuned(study.comparison, searches), *notes, *pictures]
     return Chapter([Section("Tuned settings", blocks)], files)
 
 
@@ -101,28 +100,35 @@ def tunings(comparison: Comparison) -> list[Tuning]:
     return searches
 
 
-def table(comparison: Comparison, searches: list[Tuning]) -> Table:
-    """One row per arm and task; arms that were not tuned say so."""
+def table(searches: list[Tuning]) -> Table:
+    """One row per task and tuned arm; the expected best scores where a search has them."""
     most = max(len(search.scores) for search in searches)
-    columns = [*(number for number in SHOWN if number < most), most]
-    by_place = {(search.task, search.label): search for search in searches}
+    columns = (
+        [*(number for number in SHOWN if number < most), most] if any(search.is_independent for search in searches) else []
+    )
     rows = []
-    for task, label in itertools.product(dict.fromkeys(search.task for search in searches), comparison.labels):
-        search = by_place.get((task, label))
-        cells: list[Cell | str] = ["not tuned", *[DASH] * (1 + len(columns))]
-        if search:
-            count = len(search.scores)
-            settings = ", ".join(
-                f"{key.rpartition('.')[2]}={value if isinstance(value, int) else f'{value:.3g}'}"
-                for key, value in search.settings.items()
-            )
-            whole = f" ({search.whole})" if search.whole < count else ""
-            shown = [number if search.is_independent and number <= count else None for number in columns]
-            best = [formats.cell(number and expected_best(search.scores, number), "score") for number in shown]
-            cells = [escape(settings) + search.mark, Cell(f"{count}{whole}{' ‡' * search.failed}", count), *best]
-        rows.append([escape(label), escape(task), *cells])
+    for search in searches:
+        count = len(search.scores)
+        settings = ", ".join(
+            f"{key.rpartition('.')[2]}={value if isinstance(value, int) else f'{value:.3g}'}"
+            for key, value in search.settings.items()
+        )
+        whole = f" ({search.whole})" if search.whole < count else ""
+        shown = [number if search.is_independent and number <= count else None for number in columns]
+        best = [formats.cell(number and expected_best(search.scores, number), "score") for number in shown]
+        trials = Cell(f"{count}{whole}{' ‡' * search.failed}", count)
+        rows.append([escape(search.label), escape(search.task), escape(settings) + search.mark, trials, *best])
     heads = [f"after {number}" for number in columns]
     return formats.table(["arm", "task", "settings", "trials", *heads], rows, left=3)
+
+
+def untuned(comparison: Comparison, searches: list[Tuning]) -> list[str]:
+    """A sentence with the arms that were not tuned, or not on all tasks that others were tuned on."""
+    tasks = {*(search.task for search in searches)}
+    known = {(search.task, search.label) for search in searches}
+    lacking = {label: sorted(task for task in tasks if (task, label) not in known) for label in comparison.labels}
+    texts = [escape(label + f" on {listed(of)}" * (len(of) < len(tasks))) for label, of in lacking.items() if of]
+    return [f"Not tuned: {'; '.join(texts)}."] if texts else []
 
 
 def picture(comparison: Comparison, searches: list[Tuning]) -> Figure | None:

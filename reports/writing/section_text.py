@@ -146,7 +146,9 @@ def notes_of_scores(section: Section) -> list[str]:
 def slices(section: Section) -> list[str]:
     """Which rows were scored or trained on a part of the official split."""
     labels_of = grouped((text, row.label) for row in section.rows for run in row.runs for text in _slices(section, run))
-    return [f"{listed(labels)} {text}." for text, labels in labels_of.items()]
+    every = {row.label for row in section.rows}
+    names = {text: "All arms" if {*of} == every and len(every) > 2 else listed(of) for text, of in labels_of.items()}
+    return [f"{of} {text}." for text, of in names.items()]
 
 
 def _slices(section: Section, run: Run) -> list[str]:
