@@ -24,7 +24,7 @@ from harness.data import tokenizer
 from harness.errors import InputError, unknown
 from harness.hardware import peak_flops
 from harness.hardware.device import Machine
-from harness.measure import flops, memory_formula, size, subject
+from harness.measure import flops, size, subject
 from harness.measure.subject import OUTPUTS
 from harness.models.batch import Batch
 from harness.models.config import Activation, Body, EncoderConfig
@@ -39,7 +39,7 @@ from harness.models.stack import Stack
 from harness.plugins.audit import claims, scores, tables
 from harness.plugins.audit.claims import ModelPart, Reading, Speed
 from harness.plugins.audit.verdicts import Measured, Point
-from harness.plugins.shared import pretraining_heads
+from harness.plugins.shared import memory_formula, pretraining_heads
 
 
 @dataclass

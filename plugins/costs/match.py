@@ -24,11 +24,12 @@ from harness.comparison import by_launch
 from harness.config.choices import MatchBy, MatchOn
 from harness.config.schema import ModelConfig, RunConfig, to_dict, without
 from harness.errors import InputError
-from harness.measure import flops, memory_formula, size, subject
+from harness.measure import flops, size, subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.config import Position
 from harness.models.keys import refuse_unread, unmet
+from harness.plugins.shared import memory_formula
 from harness.study.plan import Resizing
 from harness.terminal import live_line, scaled
 

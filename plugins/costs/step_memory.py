@@ -13,11 +13,12 @@ from statistics import median
 from harness.config.schema import RunConfig
 from harness.errors import present
 from harness.hardware.peak_flops import peak_flops_per_s
-from harness.measure import flops, memory_formula, subject
+from harness.measure import flops, subject
 from harness.measure.memory import peak_memory, refuse_less_than
-from harness.measure.memory_formula import Parts, Saved, recomputed
-from harness.measure.records import Request, StepRequest, TrainingStepMemory
+from harness.measure.records import Parts, Request, StepRequest, TrainingStepMemory
 from harness.measure.subject import Subject
+from harness.plugins.shared import memory_formula
+from harness.plugins.shared.memory_formula import Saved, recomputed
 from harness.training.measured_steps import STEPS, TrainingSteps, steps_of
 from harness.training.optimiser import held
 

@@ -10,14 +10,15 @@ from harness.config.choices import UNTRAINED, Device, Dtype, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.measure import flops, memory_formula
+from harness.measure import flops
 from harness.measure.memory import SLACK
-from harness.measure.memory_formula import Saved
 from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
 from harness.models.config import Activation, Body, Norm, NormPlace, Pooling, Position, Trains
 from harness.plugins.costs.memory import probe
 from harness.plugins.costs.step_memory import narrow, one_piece, parts, step_times
+from harness.plugins.shared import memory_formula
+from harness.plugins.shared.memory_formula import Saved
 from harness.training.measured_steps import TrainingSteps, steps_of
 
 SMALL = {
