@@ -9,6 +9,7 @@ from scipy.stats import binom
 
 from harness.comparison import paired
 from harness.comparison.paired import Difference, Replicate, Tells, compare_paired, of_differences
+from harness.plugins.shared.seeds import smallest_difference
 
 STUDIES = 1000
 
@@ -170,7 +171,7 @@ def test_an_arm_that_fails_on_one_seed_solves_no_task():
 @pytest.mark.parametrize(("sd", "items"), [(0.02, 0.0), (0.02, 0.01)])
 def test_the_smallest_difference_is_found_four_times_of_five(sd: float, items: float):
     """And a quarter of it seldom: the items of all seeds are the same sample."""
-    rng, effect = np.random.default_rng(0), paired.smallest_difference(5, sd, items=items)
+    rng, effect = np.random.default_rng(0), smallest_difference(5, sd, items=items)
     found = []
     for size in (effect, effect / 4):
         drawn = size + rng.normal(0, sd, (2000, 5)) + rng.normal(0, items, (2000, 1))
