@@ -356,11 +356,6 @@ class Tells(enum.Enum):
     NOTHING = "neither arm is shown to beat the majority baseline"
 
 
-def has_enough(difference: Difference) -> bool:
-    """Whether there are replicates enough for a verdict on a score."""
-    return difference.error is not None and difference.replicates >= FEWEST_REPLICATES
-
-
 def ends(headline: str | None) -> tuple[float, float]:
     """Smallest and largest value of a score."""
     return (-1.0 if headline in CORRELATIONS else 0.0), 1.0

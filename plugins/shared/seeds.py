@@ -7,7 +7,8 @@ from statistics import fmean
 
 from scipy.special import stdtrit
 
-from harness.comparison.paired import POWER, Values, by_pretraining, grouped, half_intervals
+from harness.comparison.paired import POWER, Difference, Values, by_pretraining, grouped, half_intervals
+from harness.metrics import FEWEST_REPLICATES
 
 
 def in_common(values: Sequence[Values]) -> list[list[float]]:
@@ -27,3 +28,8 @@ def smallest_difference(n: int, sd: float, factor: float = 1.0, looks: float = 1
     """The smallest true difference that the test of n pairs of this scatter shows with a power of POWER."""
     scatter = math.hypot(sd / math.sqrt(n), items)
     return half_intervals(n, sd, factor, looks, items)[0] + float(stdtrit(n - 1, POWER)) * scatter
+
+
+def has_enough(difference: Difference) -> bool:
+    """Whether there are replicates enough for a verdict on a score."""
+    return difference.error is not None and difference.replicates >= FEWEST_REPLICATES
