@@ -206,8 +206,7 @@ def refuse_as_one_command(configs: list[RunConfig]) -> None:
 def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
     """Runs the seeds of each interim analysis until every arm is resolved, and times them; whether all of these finished."""
     parts, ran, all_finished = replicates.parts(planned), [], True
-    for line in replicates.announced(planned):
-        console.plain(line)
+    console.plain(replicates.announced(planned))
     for number, (seeds, runs) in enumerate(parts.items(), 1):
         ran += runs
         status.write_plan(ran)
