@@ -81,7 +81,7 @@ def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None
         folder = paths.study_folder(output, study)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / PLAN_LOCK):
-            plans = records.read_or_set_aside(folder / paths.PLAN, Plans, {})
+            plans = records.read_or_set_aside(folder / paths.PLAN, Plans)
             sweep = command_line.sweep()
             mine: Plan = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": sweep, "runs": entries}
             if is_search:

@@ -291,7 +291,7 @@ def _costs(keys: dict[str, Any], variant: RunConfig, baseline: RunConfig) -> dic
 def _timed(ladder: Ladder, variant: RunConfig, baseline: RunConfig, key: str) -> MatchResult:
     """Measured, or as kept; the search begins where FLOPs are equal."""
     path = paths.study_folder(variant.output, variant.study) / SHAPES_FILE
-    earlier = records.read_or_set_aside(path, dict[str, MatchResult], {})
+    earlier = records.read_or_set_aside(path, dict[str, MatchResult])
     if key in earlier:
         return earlier[key]
     with live_line(f"timing shapes of {variant.label}"):
