@@ -1,4 +1,4 @@
-"""The SQLite file of the default tracking store: what is no store, or none of ours, is refused."""
+"""The SQLite file of the default tracking store, and the refusal of files that are not a store of ours."""
 
 import contextlib
 import os
