@@ -5,6 +5,7 @@
 | `harness.commands` | a `harness.commands.Command`; its name is that of the command |
 | `harness.chapters` | a `harness.reports.chapters.Added` |
 | `harness.formats` | a `harness.reports.render.Format`; its name is one for --format |
+| `harness.searches` | a class of `harness.study.supervisor.Searches`: its name is `search` |
 | `harness.shapes` | a `harness.study.plan.Resizing`: its name is `match` |
 | `harness.stores` | a `harness.reports.reading.store.Folders`: folders to read in place of a tracking store |
 | `harness.functions` | a function that `import reports` has by its name, such as `judge` |

@@ -125,10 +125,13 @@ def read(path: Path, most: int) -> bytes:
 
 def read_object(path: Path, kind: type = dict) -> Any:
     """The JSON object, or list, in a regular file of at most LARGEST_RECORD bytes; InputError, with the path, for others."""
+    return object_of(read(path, LARGEST_RECORD), path, kind)
+
+
+def object_of(content: bytes, path: Path, kind: type = dict) -> Any:
+    """The JSON object, or list, of this content; InputError, with its path, for any other."""
     try:
-        values = json.loads(read(path, LARGEST_RECORD))
-    except InputError:
-        raise
+        values = json.loads(content)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, numbers of thousands of digits; nested too deep
         raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(values, kind):

@@ -51,13 +51,13 @@ def read_or(path: Path, kind: type[Content], default: Content) -> Content:
     return read(path, kind) if path.exists() else default
 
 
-def read_or_set_aside(path: Path, kind: type[Content], default: Content) -> Content:
-    """As `read_or`, of a file that can be made again: a corrupt one is set aside, as if there were none."""
+def read_or_set_aside(path: Path, kind: type[Content]) -> Content:
+    """As `read`, of a file that can be made again: empty where there is none, and where a corrupt one is set aside."""
     try:
-        return read_or(path, kind, default)
+        return read_or(path, kind, kind())
     except CorruptError as error:
         print(f"{error}; {path.name} is kept as {set_aside(path).name}", flush=True)
-        return default
+        return kind()
 
 
 def set_aside(path: Path) -> Path:

@@ -98,10 +98,10 @@ def make(vocab_size: int, pad_token_id: int, model_type: str = "", **options: An
 
     Only the encoder of an encoder-decoder. A pooler is left out: heads are the harness's. ValueError for an unknown type.
     """
-    return _built(vocab_size, pad_token_id, {"model_type": model_type, **options})[1]
+    return built(vocab_size, pad_token_id, {"model_type": model_type, **options})[1]
 
 
-def _built(vocab_size: int, pad_token_id: int, options: dict[str, Any]) -> tuple[Any, nn.Module]:
+def built(vocab_size: int, pad_token_id: int, options: dict[str, Any]) -> tuple[Any, nn.Module]:
     """The whole model and the part of it that encodes texts."""
     config = _config(options)
     text = _text(config)
@@ -109,28 +109,9 @@ def _built(vocab_size: int, pad_token_id: int, options: dict[str, Any]) -> tuple
     text.pad_token_id = pad_token_id
     if hasattr(text, "vocab_size"):
         text.vocab_size = vocab_size
-    with _quiet():
+    with quiet():
         model = _library().AutoModel.from_config(config, dtype=torch.float32)
         return model, _encoder_part(model, config)
-
-
-def write_published(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
-    """Writes config.json and the tensors of an encoder of transformers to the folder; none of a decoder.
-
-    ValueError for layers that its config.json cannot leave out.
-    """
-    model, part = _built(shape.vocab_size, shape.pad_token_id, shape.options)
-    if shape.layers_kept:
-        keep_layers(part, shape.layers_kept)
-        if part.config is not model.config:
-            raise ValueError(f"config.json of model_type={model.config.model_type} cannot say which layers were kept")
-    native.load(part, native.part(state, "encoder.body."))
-    own = {id(tensor) for tensor in part.state_dict(keep_vars=True).values()}
-    tensors = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if id(tensor) in own}
-    with _quiet():
-        model.save_pretrained(folder, state_dict=tensors)
-    if remote_code.KEY in shape.options:
-        remote_code.copy(remote_code.kept(shape.options[remote_code.KEY]), folder)
 
 
 @functools.cache
@@ -227,7 +208,7 @@ class MaskedHead(nn.Module):
 
 
 def _masked_head(config: Any, part: Any) -> MaskedHead:
-    with _quiet():
+    with quiet():
         model = _library().AutoModelForMaskedLM.from_config(config, dtype=torch.float32)
     return MaskedHead(model, part.get_input_embeddings())
 
@@ -243,7 +224,7 @@ def _longest(part: nn.Module, config: Any) -> int | None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the library's warnings and bars, which would clutter a run's output."""
     log = logging.getLogger(TRANSFORMERS)
     before, shows = log.level, _library().utils.logging.is_progress_bar_enabled()
@@ -298,7 +279,7 @@ def load_published(folder: Path, encoder: Foreign, said: str) -> dict[str, Tenso
 
 def _published_part(folder: Path, config: EncoderConfig, said: str) -> tuple[nn.Module, dict[str, Tensor]]:
     """The encoder of published weights, and the dense layer of their pooler by our names."""
-    with _quiet():
+    with quiet():
         model, lacking = _read(_library().AutoModel, folder, config, said)
         dense = getattr(getattr(model, "pooler", None), "dense", nn.Identity())
         pooler = {f"pooler.dense.{name}": one.detach() for name, one in dense.named_parameters() if id(one) not in lacking}
@@ -338,7 +319,7 @@ def masked_lm(folder: Path, shape: EncoderConfig, said: str) -> dict[str, Tensor
         raise InputError(
             f"{said}: model_type={shape.options.get('model_type')!r} has no head for masked tokens in transformers"
         )
-    with _quiet():
+    with quiet():
         model, lacking = _read(_library().AutoModelForMaskedLM, folder, shape, said)
         part = _encoder_part(getattr(model, model.base_model_prefix), model.config)
         head = MaskedHead(model, None)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from harness import paths, records
 from harness.config.own_files import as_text
-from harness.errors import InputError, writing
+from harness.errors import InputError
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, without_values
 from harness.models.foreign import make_encoder
@@ -153,19 +153,6 @@ def refuse_more_pieces(tokenizer: Tokenizer, shape: EncoderConfig, where: str) -
     """InputError for a tokenizer with more pieces than the model has token embeddings."""
     if (size := tokenizer.get_vocab_size()) > shape.vocab_size:
         raise InputError(f"{where} has {size:,} pieces, the model {shape.vocab_size:,} token embeddings")
-
-
-def refuse_filled(out: Path) -> None:
-    """InputError, naming the key `to` of a command, for a file, or a folder that is not empty."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
-
-
-@contextlib.contextmanager
-def exported(out: Path) -> Iterator[Path]:
-    """As `paths.whole`; InputError, naming the key `to`, for a folder that cannot be written."""
-    with writing(out), paths.whole(out) as building:
-        yield building
 
 
 def plain(shape: EncoderConfig) -> dict[str, Any]:

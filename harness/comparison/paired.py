@@ -14,7 +14,6 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
@@ -252,19 +251,6 @@ def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:
     return group_means(seeds, list(values.values())) if len(set(seeds)) > 1 else list(values.values())
 
 
-def in_common(values: Sequence[Values]) -> list[list[float]]:
-    """Values of each arm by what all have: pretrainings where there are several, else seeds; its mean where they share none.
-
-    An arm that was not pretrained shares the seeds of fine-tuning with the others.
-    """
-    shared = sorted(set.intersection(*map(set, values)))
-    if not shared:
-        by_seed = [grouped((replicate.seed, value) for replicate, value in of_arm.items()) for of_arm in values]
-        seeds = sorted(set.intersection(*map(set, by_seed)))
-        return [[fmean(of_arm[seed]) for seed in seeds] or [fmean(chain(*of_arm.values()))] for of_arm in by_seed]
-    return [by_pretraining({replicate: of_arm[replicate] for replicate in shared}) for of_arm in values]
-
-
 def replicates(seeds: Iterable[Replicate]) -> int:
     """How many independent replicates these are: pretrainings where there are several, else seeds."""
     return len(by_pretraining(dict.fromkeys(seeds, 0.0)))
@@ -340,12 +326,6 @@ POWER = 0.8
 """How often a difference shall be shown, or an equal arm pass, for what is advised."""
 
 
-def smallest_difference(n: int, sd: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0) -> float:
-    """The smallest true difference that the test of n pairs of this scatter shows with a power of POWER."""
-    scatter = math.hypot(sd / math.sqrt(n), items)
-    return half_intervals(n, sd, factor, looks, items)[0] + float(stdtrit(n - 1, POWER)) * scatter
-
-
 @functools.lru_cache(maxsize=65536)
 def quantiles(factor: float, looks: float, n: int | None = None) -> tuple[float, float]:
     """Half intervals of the test of a difference and of that of equivalence, for n pairs of a standard deviation of 1.
@@ -374,11 +354,6 @@ class Tells(enum.Enum):
     EVERYTHING = ""
     NO_EQUALITY = "both arms are at ceiling"
     NOTHING = "neither arm is shown to beat the majority baseline"
-
-
-def has_enough(difference: Difference) -> bool:
-    """Whether there are replicates enough for a verdict on a score."""
-    return difference.error is not None and difference.replicates >= FEWEST_REPLICATES
 
 
 def ends(headline: str | None) -> tuple[float, float]:

@@ -322,7 +322,7 @@ class MatchConfig:
 
 @dataclass
 class SearchConfig:
-    """Each arm is tuned on rows of its training data that its trials are not trained on; read in `harness/study/search.py`."""
+    """Each arm is tuned on rows of its training data that its trials are not trained on; read in `plugins/tuning/search.py`."""
 
     space: list[str] = option(
         list

@@ -19,6 +19,7 @@ from tokenizers import AddedToken, Tokenizer, models, processors
 
 from harness import extensions
 from harness.errors import InputError, refused_errors
+from harness.paths import object_of
 
 WHOLE, WORDS, PAIRS, MERGES = "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"
 SETTINGS, SPECIAL, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
@@ -95,14 +96,7 @@ def pieces_of(content: bytes, said: str) -> dict[str, int]:
 
 def _object(path: Path) -> dict[str, Any]:
     """The JSON object in the file, empty without the file."""
-    if not path.exists():
-        return {}
-    try:
-        values = json.loads(bytes_of(path, str(path)).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold an object")
+    values: dict[str, Any] = object_of(bytes_of(path, str(path)), path) if path.exists() else {}
     return values
 
 

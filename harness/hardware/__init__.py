@@ -16,12 +16,8 @@ NODES = ("nvidia[0-9]*", "kfd", "dxg")
 """Files in /dev of the drivers of GPUs: NVIDIA, ROCm, Windows' subsystem for Linux."""
 
 
-def has_gpu_driver() -> bool:
-    """Whether a GPU may be there; without torch, whose import takes seconds."""
-    return any(node for name in NODES for node in Path("/dev").glob(name))
-
-
 def refuse_without_driver(configs: "Iterable[RunConfig]") -> None:
-    """InputError for runs on a GPU where there cannot be one; without torch."""
-    if any(config.hardware.device is Device.cuda for config in configs) and not has_gpu_driver():
+    """InputError for runs on a GPU where there cannot be one; without torch, whose import takes seconds."""
+    has_driver = any(node for name in NODES for node in Path("/dev").glob(name))
+    if not has_driver and any(config.hardware.device is Device.cuda for config in configs):
         raise InputError(NO_GPU)

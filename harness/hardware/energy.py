@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 POWERCAP = Path("/sys/class/powercap")
@@ -113,7 +112,7 @@ class EnergyMeter:
             self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stops counting; OSError or RuntimeError if a counter could not be read."""
         if not self._counters:
             return

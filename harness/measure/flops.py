@@ -23,19 +23,13 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 from harness.errors import InputError
 from harness.models.adapt import adapt
 from harness.models.config import AdaptationConfig, EncoderConfig, Trains
-from harness.models.decoder import CrossAttentionBlock
-from harness.models.encoder import set_activation_checkpointing
 from harness.models.foreign import PROBED
 from harness.models.heads import Classifier, SequenceClassifier, build_classifier, on_meta
-from harness.models.layers import AttentionBlock
 from harness.models.objectives.base import Objective, PretrainBatch
 
 TOLERANCE = 0.02
 """Largest relative difference between count and formula that is not an error."""
 
-
-BATCHED = ("bmm", "baddbmm")
-"""Operators that multiply a matrix for each head; projections multiply one for all."""
 
 PRODUCTS = re.compile(
     r"(^|_)(fft|linalg(?!_vector_norm)|\w*mm|\w*mv|v?dot|\w*matmul|conv\w*|attention|linear|rnn|lstm|gru|[cp]dist)(_|$)"
@@ -121,8 +115,8 @@ def counted(shape: Shape, backward: bool) -> int:
     differ by more than TOLERANCE where all parameters are trained, or if layers count as 0; InputError as `counting`.
     """
     if backward and (shape.adaptation.trains is not Trains.all or shape.adaptation.freeze_layers is not None):
-        return _of_step(shape.adapted().train(), shape.batch_size, shape.length)
-    _, counter = _run(shape, backward)
+        return of_step(shape.adapted().train(), shape.batch_size, shape.length)
+    _, counter = run(shape, backward)
     return counter.get_total_flops()
 
 
@@ -141,14 +135,14 @@ def _ids(model: Classifier, batch_size: int, length: int) -> Tensor:
     return torch.zeros(batch_size, length, dtype=torch.int64, device=next(model.parameters()).device)
 
 
-def _of_step(model: Classifier, batch_size: int, length: int) -> int:
+def of_step(model: Classifier, batch_size: int, length: int) -> int:
     """Counted FLOPs of forward and backward of a model."""
     with counting() as counter:
         model(_ids(model, batch_size, length)).sum().backward()
     return counter.get_total_flops()
 
 
-def _run(shape: Shape, backward: bool) -> tuple[Classifier, FlopCounterMode]:
+def run(shape: Shape, backward: bool) -> tuple[Classifier, FlopCounterMode]:
     """The model after its passes, and what was counted; RuntimeError as `counted`."""
     model = shape.model().train(backward)
     with counting() as counter, torch.set_grad_enabled(backward):
@@ -159,25 +153,6 @@ def _run(shape: Shape, backward: bool) -> tuple[Classifier, FlopCounterMode]:
     if not (backward and model.encoder.is_foreign):  # whose backward pass has no formula
         _refuse_disagreement(counter.get_total_flops(), formula(shape, backward), "this variant", model.head is not None)
     return model, counter
-
-
-@dataclass(frozen=True)
-class OfParts:
-    """FLOPs: of the model, of its attention with projections, and of the products of queries, keys and values."""
-
-    model: int
-    attention: int
-    attention_products: int
-
-
-def of_parts(shape: Shape, backward: bool) -> OfParts:
-    """Counted by the modules that ran; RuntimeError as `counted`."""
-    model, counter = _run(shape, backward)
-    names = [name for name, module in model.named_modules() if isinstance(module, AttentionBlock | CrossAttentionBlock)]
-    counts, root = counter.get_flop_counts(), type(model).__name__
-    within = [(str(operator), value) for name in names for operator, value in counts.get(f"{root}.{name}", {}).items()]
-    products = sum(value for operator, value in within if operator.endswith(BATCHED))
-    return OfParts(counter.get_total_flops(), sum(value for _, value in within), products)
 
 
 def _refuse_disagreement(count: int, expected: int, name: str, has_head: bool = True) -> None:
@@ -225,16 +200,6 @@ class StepFlops:
     hardware: int
 
 
-def of_step(shape: Shape, checkpointing: bool) -> StepFlops:
-    """Both counts; RuntimeError as `counted` raises it."""
-    needed = counted(shape, backward=True)
-    if not checkpointing:
-        return StepFlops(needed, needed)
-    model = shape.adapted().train()
-    set_activation_checkpointing(model, True)
-    return StepFlops(needed, _of_step(model, shape.batch_size, shape.length))
-
-
 def formula(shape: Shape, backward: bool = False) -> int:
     """FLOPs by the shapes of all matrix products; a backward pass costs twice a forward pass."""
     return of_model(shape.model(), shape.batch_size, shape.length, backward)
@@ -277,9 +242,9 @@ def of_training(model: Classifier, teacher: Classifier | None = None) -> Callabl
 
     @functools.cache
     def share(length: int) -> float:
-        return _of_step(partly, COUNTED_TEXTS, length) / of_model(model, COUNTED_TEXTS, length, backward=True)
+        return of_step(partly, COUNTED_TEXTS, length) / of_model(model, COUNTED_TEXTS, length, backward=True)
 
-    of_text = functools.cache(lambda length: _of_step(partly, 1, length))
+    of_text = functools.cache(lambda length: of_step(partly, 1, length))
 
     def count(texts: int, length: int) -> int:
         ours = texts * of_text(length) if is_foreign else of_model(model, texts, length, backward=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from harness import metrics
 from harness.measure.flops import ModelFlops, StepFlops
-from harness.measure.memory_formula import Parts
 
 CONFIG, REQUEST, MEASURED, TRACE = "config.json", "request.json", "measured.json", "trace.json"
 """Files in the folder of a measuring process: config, request, results, and events of a trace."""
@@ -195,6 +194,26 @@ class Trace:
     forward: TracedCall
     training_step: TracedCall
     unprofiled_forward_ms: float
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Bytes of a training step; activations are None where they are not known."""
+
+    weights: int
+    gradients: int
+    optimiser: int
+    activations: int | None
+
+    @property
+    def total(self) -> int | None:
+        """Sum of all four. A step never holds them at once: activations are freed while gradients are allocated."""
+        return None if self.activations is None else self.lasting + self.gradients + self.activations
+
+    @property
+    def lasting(self) -> int:
+        """What stays allocated from the second step on."""
+        return self.weights + self.optimiser
 
 
 @dataclass(frozen=True)

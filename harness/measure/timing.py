@@ -104,8 +104,9 @@ def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -
 def _load(subject: Subject, call: Callable[[Batch], object], key: str | None) -> LoadTimes:
     config, machine = subject.config, subject.machine
     if key is None:
-        return scenarios.measure(call, scenarios.random_texts(subject.vocab_size, config.measure), 0, config.measure, machine)
-    split, pad = prepared.read_validation(config, key), prepared.facts(config.output, key).pad_token_id
+        split, pad = scenarios.random_texts(subject.vocab_size, config.measure), 0
+    else:
+        split, pad = prepared.read_validation(config, key), prepared.facts(config.output, key).pad_token_id
     return scenarios.measure(call, split, pad, config.measure, machine)
 
 

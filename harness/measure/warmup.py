@@ -6,11 +6,9 @@ medians of log times instead of means and variances: one call that the scheduler
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from statistics import median
 
-from harness.hardware.device import Machine
-from harness.measure.latency import time_ms
 from harness.measure.records import WarmUp
 
 SEGMENT = 5
@@ -36,11 +34,6 @@ TO_SIGMA = 1.4826
 
 OF_MEDIAN = math.sqrt(math.pi / 2)
 """Standard error of a median over that of a mean, of a normal distribution."""
-
-
-def warm_up(call: Callable[[], object], machine: Machine) -> WarmUp:
-    """Synchronised calls until steady."""
-    return until_steady(time_ms(call, machine) for _ in range(MAXIMUM))
 
 
 def until_steady(times: Iterable[float]) -> WarmUp:

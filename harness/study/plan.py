@@ -392,7 +392,7 @@ def _from_checkpoint(
 def _overlap(config: RunConfig, inputs: Inputs) -> float:
     """Share of the evaluation items with an n-gram of the corpus, counted once per task and corpus."""
     path = paths.data_folder(config.output, inputs.rows) / f"overlap-{inputs.corpus}.json"
-    share = records.read_or_set_aside(path, dict[str, float], {}).get("share")
+    share = records.read_or_set_aside(path, dict[str, float]).get("share")
     if share is None:
         split = prepared.read(config, inputs.rows).validation
         corpus = sequences.read(config.output, inputs.text)

@@ -179,15 +179,10 @@ def parts(planned: list[PlannedRun]) -> dict[int, list[PlannedRun]]:
     return added
 
 
-def announced(planned: list[PlannedRun]) -> list[str]:
-    """One line on when the sweep evaluates; none for one that does not."""
-    numbers = list(parts(planned))
-    if planned[0].config.sweep.until is Until.seeds:
-        return []
-    after, level = f"{', '.join(map(str, numbers))} seeds", f"{100 * LEVEL:.0f} %"
-    return [
-        f"Adding seeds until every arm has a verdict (sweep.until): interim analyses after {after}, at a joint level of {level}"
-    ]
+def announced(planned: list[PlannedRun]) -> str:
+    """One line on when a sweep that adds seeds evaluates."""
+    after = f"interim analyses after {', '.join(map(str, parts(planned)))} seeds, at a joint level of {100 * LEVEL:.0f} %"
+    return f"Adding seeds until every arm has a verdict (sweep.until): {after}"
 
 
 def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:

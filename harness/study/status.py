@@ -65,22 +65,23 @@ def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None
     A search plans its trials, to which more may come, in a study of their own; after them its command plans the study itself.
     Jobs of one sweep, which a launcher started, plan a run each: together they are the plan of the command.
     """
-    studies = {(run.config.output, run.config.study) for run in planned}
-    for output, study in studies:
+    for output, study in {(run.config.output, run.config.study) for run in planned}:
         root = Path(output).absolute()
-        entries: list[Entry] = []
-        for run in planned:
-            if (run.config.output, run.config.study) == (output, study):
-                timed = run.is_to_be_timed and run.config.sweep.timing
-                needs = None if run.needs is None else str(run.needs.folder.relative_to(root))
-                entries.append(
-                    {"folder": str(run.folder.relative_to(root)), "title": run.title, "timed": timed, "needs": needs}
-                )
+        entries: list[Entry] = [
+            {
+                "folder": str(run.folder.relative_to(root)),
+                "title": run.title,
+                "timed": run.is_to_be_timed and run.config.sweep.timing,
+                "needs": None if run.needs is None else str(run.needs.folder.relative_to(root)),
+            }
+            for run in planned
+            if (run.config.output, run.config.study) == (output, study)
+        ]
         paths.made(root)
         folder = paths.study_folder(output, study)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / PLAN_LOCK):
-            plans = records.read_or_set_aside(folder / paths.PLAN, Plans, {})
+            plans = records.read_or_set_aside(folder / paths.PLAN, Plans)
             sweep = command_line.sweep()
             mine: Plan = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": sweep, "runs": entries}
             if is_search:
@@ -225,16 +226,17 @@ def plans(output: str, study: str) -> dict[str, Any]:
 def _status(output: str, entry: dict[str, Any]) -> RunStatus:
     folder = paths.planned_folder(output, entry["folder"])
     needs = paths.planned_folder(output, entry["needs"]) if entry["needs"] else None
+    title = on_one_line(entry["title"], LONGEST)
     try:
         record, result = run_log.record(folder) or Record(), run_log.result(folder)
         state, reason = _state(folder, record, result)
         if state == NOT_STARTED and needs and run_log.finished(needs) is None:
             reason = f"it needs the pretraining {needs.name}"
     except CorruptError as error:  # the same command makes the run again
-        return RunStatus(folder, on_one_line(entry["title"], LONGEST), CORRUPT, str(error), is_untimed=False, retries=0)
+        return RunStatus(folder, title, CORRUPT, str(error), is_untimed=False, retries=0)
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
-    title, retries = on_one_line(entry["title"], LONGEST), len(record.get(tags.RETRIES, []))
+    retries = len(record.get(tags.RETRIES, []))
     said = on_one_line(run_log.said_of(result), MOST_OF_REASON) if finished else ""
     return RunStatus(folder, title, state, on_one_line(reason, MOST_OF_REASON), is_untimed, retries, said)
 

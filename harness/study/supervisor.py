@@ -7,8 +7,9 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from harness import paths
+from harness import extensions, paths
 from harness.command import ended_in_order
 from harness.comparison import plateau
 from harness.config import command_line, resolve
@@ -22,12 +23,27 @@ from harness.study.plan import PlannedRun, plan, stages, with_sizes, with_worker
 from harness.study.progress import Screen
 from harness.study.runner import Command, LoadCheck, Runner
 from harness.study.schedule import Failures, Order
-from harness.study.search import Searches
 from harness.study.tracked_study import Tables, tracked
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Result, State
 from harness.tracking.trackers import Trackers, refuse_foreign_stores
+
+SEARCHES = "harness.searches"
+"""The group of entry points with a class of `Searches` of the name `search`."""
+
+
+class Searches(Protocol):
+    """The searches of a command, one of each arm on each task; made of the composed runs."""
+
+    def rounds(self) -> Iterator[tuple[list[RunConfig], str]]:
+        """The next trials of all arms, with one budget, and a heading; `take` is to be called with their results."""
+
+    def take(self, results: list[Result | None]) -> None:
+        """Takes the results of the trials, None for one that failed."""
+
+    def tuned(self) -> list[RunConfig]:
+        """The runs of the command, those with a search with the best settings of their arm on their task."""
 
 
 def run_study(configs: list[RunConfig]) -> int:
@@ -71,7 +87,8 @@ def run_study(configs: list[RunConfig]) -> int:
 
 def _tuned(configs: list[RunConfig], first: list[RunConfig], trackers: Trackers, load: LoadCheck) -> list[RunConfig]:
     """The runs with the best settings of the trials, which run here; `first`: finished ones that they may start from."""
-    searches, trials = Searches(configs), []
+    searches: Searches = extensions.find(SEARCHES, "search", type, "search")(configs)
+    trials: list[PlannedRun] = []
     for runs, heading in searches.rounds():
         with live_line("preparing data"):
             folders = [max(plan([*first, config]), key=lambda run: run.place).folder for config in runs]
@@ -189,8 +206,7 @@ def refuse_as_one_command(configs: list[RunConfig]) -> None:
 def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
     """Runs the seeds of each interim analysis until every arm is resolved, and times them; whether all of these finished."""
     parts, ran, all_finished = replicates.parts(planned), [], True
-    for line in replicates.announced(planned):
-        console.plain(line)
+    console.plain(replicates.announced(planned))
     for number, (seeds, runs) in enumerate(parts.items(), 1):
         ran += runs
         status.write_plan(ran)

@@ -150,15 +150,13 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
                     loss = loss_of(micro_batch.to(machine.device)) * weight
                 ranks.backward(loss)
             step_loss += loss.detach()
-        sparse = {}
-        if position.step % LOG_EVERY == 0:
-            sparse = {"gradient_spread": spread(layers), "learning_rate": rate}
+        rare = {"gradient_spread": spread(layers), "learning_rate": rate} if position.step % LOG_EVERY == 0 else {}
         norm = optimiser.update()
 
         position.advance(step)
         if limit.reached(position):
             optimiser.write()
-        curves.add(position, step_loss, {"gradient_norm": norm, **sparse})
+        curves.add(position, step_loss, {"gradient_norm": norm, **rare})
         position.seconds = clock.read()
         if position.step % LOG_EVERY == 0 or limit.reached(position):
             curves.write()

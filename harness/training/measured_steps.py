@@ -41,7 +41,7 @@ class TrainingSteps:
         self.batch = subject.labelled_texts(config, config.finetune.batch_size, machine)
         self.optimiser = make_optimiser(model, config.finetune)
         self._kind, self._position = tasks.kind_of(config.task), Position()
-        self._around_loss: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        self.around_loss: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()  # of the forward pass
 
     def run(self, number: int, checkpointing: bool | None = None) -> float:
         """Seconds of `number` more steps on the threads of training; DivergedError if the loss is not finite.
@@ -57,14 +57,6 @@ class TrainingSteps:
         """Compiles what the first step would compile, without a step."""
         self.machine.use_threads()
         compile_ahead(self._training(1, None), self._position, self.machine)
-
-    def run_with(self, around_loss: contextlib.AbstractContextManager[Any]) -> None:
-        """One step, its forward pass and loss inside this context."""
-        self._around_loss = around_loss
-        try:
-            self.run(1)
-        finally:
-            self._around_loss = contextlib.nullcontext()
 
     def _training(self, number: int, checkpointing: bool | None) -> Training:
         budget, limit = self.config.finetune, Limit("step", self._position.step + number)
@@ -84,7 +76,7 @@ class TrainingSteps:
 
     def _loss(self, batch: Batch) -> Tensor:
         """The forward pass is a separate range in a trace."""
-        with torch.autograd.profiler.record_function("forward"), self._around_loss:
+        with torch.autograd.profiler.record_function("forward"), self.around_loss:
             return self._kind.loss(self.model, batch)
 
 

@@ -56,7 +56,7 @@ class RowsInUse:
         self.parameter = nn.Parameter(self._values[:0])
         self.state = {"step": torch.zeros(())}
         self._add(self._rows)
-        self._hook = table.register_forward_pre_hook(self._look_up)
+        self.hook = table.register_forward_pre_hook(self._look_up)
 
     @torch.no_grad()
     def _add(self, rows: Tensor) -> None:
@@ -89,11 +89,6 @@ class RowsInUse:
         self._weight.mul_(self._factor)
         self._factor = 1.0
         self._weight[self._rows] = self.parameter
-
-    def finish(self) -> None:
-        """Brings the table up to date for the last time."""
-        self.write()
-        self._hook.remove()
 
 
 class Clipped(torch.optim.Optimizer):
@@ -136,8 +131,9 @@ class Clipped(torch.optim.Optimizer):
 
     def finish(self) -> None:
         """Brings all tables up to date for the last time: no step follows."""
+        self.write()
         for rows, _ in self._tables:
-            rows.finish()
+            rows.hook.remove()
 
     def update(self) -> Tensor:
         """Clips, makes one step, and removes the gradients. Returns their norm before clipping, () on their device."""

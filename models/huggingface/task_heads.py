@@ -6,9 +6,7 @@ Those on a text are in the tables of each family; here are those on every token,
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from harness.models.huggingface.names import ConfigJson, listed
@@ -136,20 +134,3 @@ def published_token_head(state: dict[str, Tensor], config_json: ConfigJson, bias
 def architecture(config_json: ConfigJson) -> str:
     """The class that config.json names; empty where it names none."""
     return str((config_json.get("architectures") or [""])[0])
-
-
-def token_head(state: dict[str, Tensor], kind: str, family: str) -> dict[str, Tensor]:
-    """The tensors `head.` of a task on tokens under their published names; ValueError for a family without such a head."""
-    if family in WITHOUT:
-        raise ValueError(f"model_type={family!r} has no head for every token")
-    name, weight = ON_TOKENS[kind], state["head.weight"]
-    bias = state.get("head.bias", torch.zeros(len(weight), dtype=weight.dtype))  # theirs always has one
-    return {f"{name}.weight": weight, f"{name}.bias": bias}
-
-
-def task_keys(kind: str, labels: list[str], num_outputs: int) -> dict[str, Any]:
-    """Keys of config.json: names of the outputs, and the loss."""
-    problem = {"problem_type": PROBLEMS[kind]} if kind in PROBLEMS else {}
-    names = labels if len(labels) == num_outputs else [f"LABEL_{number}" for number in range(num_outputs)]
-    by_number = {str(number): name for number, name in enumerate(names)}
-    return problem | {"id2label": by_number, "label2id": {name: number for number, name in enumerate(names)}}

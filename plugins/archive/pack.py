@@ -30,6 +30,7 @@ from harness.plugins.archive.reader import (
     hashes,
     manifest,
 )
+from harness.plugins.shared import item_texts
 from harness.reports.options import Report
 from harness.reports.read import StudyRuns
 from harness.reports.read import read as read_store
@@ -202,7 +203,7 @@ def _predictions(run: Run, output: Output) -> Iterator[tuple[str, pyarrow.Table]
 def _texts(run: Run, output: Output) -> dict[str, pyarrow.Table]:
     """Key of the prepared data -> tokens and text of its items; empty where they or the predictions are gone."""
     folder, errors = folders.folder_of(run, output), items.errors(run, predictions.predictions(run, output))
-    texts = predictions.texts(run, output, len(errors.items)) if errors else None
+    texts = item_texts.texts(run, output, len(errors.items)) if errors else None
     if folder is None or texts is None:
         return {}
     key, count = folders.record_of(folder)["inputs"]["data"], len(texts.lengths)

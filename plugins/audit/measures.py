@@ -24,14 +24,14 @@ from harness.data import tokenizer
 from harness.errors import InputError, unknown
 from harness.hardware import peak_flops
 from harness.hardware.device import Machine
-from harness.measure import flops, memory_formula, size, subject
+from harness.measure import flops, size, subject
 from harness.measure.subject import OUTPUTS
 from harness.models.batch import Batch
 from harness.models.config import Activation, Body, EncoderConfig
-from harness.models.decoder import EncoderDecoder
+from harness.models.decoder import CrossAttentionBlock, EncoderDecoder
 from harness.models.encoder import Encoder
 from harness.models.heads import Classifier, MaskedLMHead, build_classifier, on_meta
-from harness.models.layers import ACTIVATIONS
+from harness.models.layers import ACTIVATIONS, AttentionBlock
 from harness.models.objectives.base import Objective
 from harness.models.objectives.config import ObjectiveName
 from harness.models.reach import attentions, of_layer
@@ -39,7 +39,29 @@ from harness.models.stack import Stack
 from harness.plugins.audit import claims, scores, tables
 from harness.plugins.audit.claims import ModelPart, Reading, Speed
 from harness.plugins.audit.verdicts import Measured, Point
-from harness.plugins.shared import pretraining_heads
+from harness.plugins.shared import memory_formula, pretraining_heads
+
+BATCHED = ("bmm", "baddbmm")
+"""Operators that multiply a matrix for each head; projections multiply one for all."""
+
+
+@dataclass(frozen=True)
+class OfParts:
+    """FLOPs: of the model, of its attention with projections, and of the products of queries, keys and values."""
+
+    model: int
+    attention: int
+    attention_products: int
+
+
+def of_parts(shape: flops.Shape, backward: bool) -> OfParts:
+    """Counted by the modules that ran; RuntimeError as `counted`."""
+    model, counter = flops.run(shape, backward)
+    names = [name for name, module in model.named_modules() if isinstance(module, AttentionBlock | CrossAttentionBlock)]
+    counts, root = counter.get_flop_counts(), type(model).__name__
+    within = [(str(operator), value) for name in names for operator, value in counts.get(f"{root}.{name}", {}).items()]
+    products = sum(value for operator, value in within if operator.endswith(BATCHED))
+    return OfParts(counter.get_total_flops(), sum(value for _, value in within), products)
 
 
 @dataclass
@@ -77,9 +99,9 @@ class Shapes:
         return OF_MODEL[part](model)
 
     @cached_method
-    def flops(self, choices: str, length: int, training: bool) -> flops.OfParts:
+    def flops(self, choices: str, length: int, training: bool) -> OfParts:
         """Counted over one text of T tokens."""
-        return flops.of_parts(flops.Shape(self.config(choices).model, OUTPUTS, 1, length), training)
+        return of_parts(flops.Shape(self.config(choices).model, OUTPUTS, 1, length), training)
 
 
 def _objective(config: RunConfig) -> Objective:

@@ -22,6 +22,7 @@ from harness.errors import InputError, unknown
 from harness.metrics import FEWEST_REPLICATES, Direction, Metric
 from harness.plugins.audit.claims import Relation, Score, arms_of
 from harness.plugins.audit.verdicts import PAIRS, Measured, Point, conditions
+from harness.plugins.shared.seeds import has_enough
 
 PARAMETERS = {
     "model": "model_name",
@@ -106,7 +107,7 @@ def compare(reading: Score, runs: list[Run]) -> Measured:
             elif found is not None:
                 point = Point(found.mean, where | {PAIRS: found.n}, -math.inf, math.inf, difference=found)
                 # too few replicates, or equal ones, leave no scatter to judge by
-                points.append(point.at(CONFIDENCE) if paired.has_enough(found) and found.error else point)
+                points.append(point.at(CONFIDENCE) if has_enough(found) and found.error else point)
         there = {point.where["task"] for point in points[measured:]}
         absent += [conditions(named | {"task": task}) for task in reading.tasks if task not in there]
         absent += [conditions(named)] if named and not there and not reading.tasks else []

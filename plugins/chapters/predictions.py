@@ -12,9 +12,9 @@ from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Bullets, Cell
 from harness.document import Section as Part
 from harness.plugins.pictures import plots
+from harness.plugins.shared import item_texts
+from harness.plugins.shared.item_texts import Texts
 from harness.reports.chapters import Added, timing
-from harness.reports.reading import predictions as reading
-from harness.reports.reading.predictions import Texts
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape, listed
@@ -61,13 +61,13 @@ SHOWN, WIDTH = 3, 160
 
 
 def _disagreements(study: Study, section: Section, rows: list[Row], paired: PairedErrors) -> list[Block]:
-    damaged, baseline = reading.corrupt((run for row in rows for run in row.runs), study.output), section.baseline
+    damaged, baseline = item_texts.corrupt((run for row in rows for run in row.runs), study.output), section.baseline
     corrupt = listed("/".join(path.parts[-3:]) for path in damaged)
     left_out: list[Block] = [CORRUPT.format(files=corrupt)] if damaged else []
     if not paired:
         return left_out
     run = rows[0].first
-    texts = reading.texts(run, study.output, next(iter(paired.values())).count)
+    texts = item_texts.texts(run, study.output, next(iter(paired.values())).count)
     head = ["arm", "seeds", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
     lines = []
     for label, both in paired.items():
@@ -115,7 +115,7 @@ def _errors(study: Study, section: Section, rows: list[Row], paired: PairedError
         means = [float(values.mean()) for values in (both.before, both.after)]
         cells = [Cell(formats.plain(mean, 3), mean) for mean in means]
         lines.append([escape(label), len(both.before), *cells, *both.counts()])
-    texts = reading.texts(rows[0].first, study.output, first.count)
+    texts = item_texts.texts(rows[0].first, study.output, first.count)
 
     def errors_of(both: Paired, index: int) -> str:
         before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))

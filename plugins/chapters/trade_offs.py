@@ -13,12 +13,13 @@ from statistics import fmean
 import numpy as np
 
 from harness import metrics
-from harness.comparison.paired import Numbers, by_pretraining, grouped, in_common
+from harness.comparison.paired import Numbers, by_pretraining, grouped
 from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import judged_by
 from harness.plugins.shared.estimates import of_launches
+from harness.plugins.shared.seeds import in_common
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats

@@ -24,11 +24,12 @@ from harness.comparison import by_launch
 from harness.config.choices import MatchBy, MatchOn
 from harness.config.schema import ModelConfig, RunConfig, to_dict, without
 from harness.errors import InputError
-from harness.measure import flops, memory_formula, size, subject
+from harness.measure import flops, size, subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.config import Position
 from harness.models.keys import refuse_unread, unmet
+from harness.plugins.shared import memory_formula
 from harness.study.plan import Resizing
 from harness.terminal import live_line, scaled
 
@@ -290,7 +291,7 @@ def _costs(keys: dict[str, Any], variant: RunConfig, baseline: RunConfig) -> dic
 def _timed(ladder: Ladder, variant: RunConfig, baseline: RunConfig, key: str) -> MatchResult:
     """Measured, or as kept; the search begins where FLOPs are equal."""
     path = paths.study_folder(variant.output, variant.study) / SHAPES_FILE
-    earlier = records.read_or_set_aside(path, dict[str, MatchResult], {})
+    earlier = records.read_or_set_aside(path, dict[str, MatchResult])
     if key in earlier:
         return earlier[key]
     with live_line(f"timing shapes of {variant.label}"):

@@ -13,7 +13,8 @@ from harness.plugins.costs import expected
 from harness.plugins.costs.expected import Group, Timing, Work
 from harness.plugins.costs.options import Plan
 from harness.plugins.costs.smallest_difference import Smallest, smallest
-from harness.study import replicates, search, supervisor
+from harness.plugins.tuning import search
+from harness.study import replicates, supervisor
 from harness.study.forecast import Pace, training_s
 from harness.study.plan import PlannedRun, plan, with_workers
 from harness.study.runner import LoadCheck

@@ -12,6 +12,7 @@ from harness import metrics, tags
 from harness.comparison import paired
 from harness.comparison.paired import ASSUMED_SCORE, Replicate, compare_paired
 from harness.config.choices import TaskKind
+from harness.plugins.shared.seeds import smallest_difference
 from harness.study import forecast, replicates, tracked_study
 from harness.study.plan import PlannedRun
 from harness.tasks import prepared
@@ -72,7 +73,7 @@ def _of_family(tasks: dict[str, replicates.Arms], baseline: str, values: Values,
                 paired.over_tasks([_items_error([arms[arm][0] for arm in (baseline, label)], values) for arms in shared])
             )
     sd, item = math.sqrt(fmean(variances)) if variances else 0.0, max(items, default=0.0)
-    sizes = {n: paired.smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
+    sizes = {n: smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
     by_replicates = {n: sizes.get(n) if variances or item else None for n in counts}
     source = f"spread of {counted(min(pairs), 'earlier replicate')}" if pairs else "no earlier replicate"
     if item and pairs:

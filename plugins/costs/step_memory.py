@@ -6,6 +6,7 @@ hooks, as an independent check of the sum. A peak above the sum is mostly what t
 of it with MALLOC_MMAP_THRESHOLD_=65536 in the environment. oneDNN keeps 3 to 7 MB more for its kernels.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -13,11 +14,14 @@ from statistics import median
 from harness.config.schema import RunConfig
 from harness.errors import present
 from harness.hardware.peak_flops import peak_flops_per_s
-from harness.measure import flops, memory_formula, subject
+from harness.measure import flops, subject
+from harness.measure.flops import StepFlops
 from harness.measure.memory import peak_memory, refuse_less_than
-from harness.measure.memory_formula import Parts, Saved, recomputed
-from harness.measure.records import Request, StepRequest, TrainingStepMemory
+from harness.measure.records import Parts, Request, StepRequest, TrainingStepMemory
 from harness.measure.subject import Subject
+from harness.models.encoder import set_activation_checkpointing
+from harness.plugins.shared import memory_formula
+from harness.plugins.shared.memory_formula import Saved, recomputed
 from harness.training.measured_steps import STEPS, TrainingSteps, steps_of
 from harness.training.optimiser import held
 
@@ -45,10 +49,20 @@ def training_step(measured: Subject, asked: Request, folder: Path) -> TrainingSt
         formula=memory_formula.parts(shape, config.hardware, request.checkpointing),
         peak=refuse_less_than(found.lasting, peak),
         step_s=median(own) if own else None,
-        flops=flops.of_step(shape, request.checkpointing),
+        flops=flops_of(shape, request.checkpointing),
         plain_step_s=median(plain) if plain else None,
         peak_flops_per_s=peak_flops_per_s(machine) if own else None,
     )
+
+
+def flops_of(shape: flops.Shape, checkpointing: bool) -> StepFlops:
+    """Both counts; RuntimeError as `counted` raises it."""
+    needed = flops.counted(shape, backward=True)
+    if not checkpointing:
+        return StepFlops(needed, needed)
+    model = shape.adapted().train()
+    set_activation_checkpointing(model, True)
+    return StepFlops(needed, flops.of_step(model, shape.batch_size, shape.length))
 
 
 def one_piece(config: RunConfig, request: StepRequest) -> RunConfig:
@@ -88,7 +102,9 @@ def parts(steps: TrainingSteps) -> Parts:
     hook = steps.optimiser.register_step_pre_hook(
         lambda *_: gradients.append(held(parameter.grad for parameter in model.parameters()))
     )
-    steps.run_with(saved)
+    steps.around_loss = saved
+    steps.run(1)
+    steps.around_loss = nullcontext()
     hook.remove()
     with steps.machine.autocast():
         again = recomputed(model, steps.batch, batch) if steps.config.finetune.activation_checkpointing else 0

@@ -80,7 +80,7 @@ def trace(measured: Subject, request: Request, folder: Path) -> Trace:
     model, text = subject.build(config, machine), measured.text(present(config.measure.length))
     call = latency.forward(model, machine)
     machine.use_threads(config.measure.threads)
-    warmup.warm_up(lambda: call(text), machine)
+    warmup.until_steady(latency.time_ms(lambda: call(text), machine) for _ in range(warmup.MAXIMUM))
     unprofiled = [latency.time_ms(lambda: call(text), machine) for _ in range(config.measure.repeats)]
     steps = TrainingSteps(config, model, machine)
     steps.run(2)

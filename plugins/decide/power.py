@@ -16,6 +16,7 @@ from harness.plugins.decide.options import Power
 from harness.plugins.judge import results
 from harness.plugins.judge.ranks import rankings
 from harness.plugins.judge.results import ResultsReader
+from harness.plugins.shared.seeds import smallest_difference
 from harness.reports.read import StudyRuns, read
 from harness.reports.writing.formats import POINTS
 from harness.terminal import counted, table, wrapped
@@ -54,7 +55,7 @@ class Plan:
         of_score = paired.items_error(self.score, self.score, (items, items))
         error = of_score if self.per_item is None else math.sqrt(self.per_item / items)
         sd, error = ((one or 0.0) / math.sqrt(self.tasks) for one in (self.sd, error))
-        return paired.smallest_difference(seeds, sd, self.tests, items=error)
+        return smallest_difference(seeds, sd, self.tests, items=error)
 
     def ways(self, size: float, seeds: int) -> Iterator[str]:
         """What detects a difference of this size: seeds with the items of the plan, or items with so many seeds."""

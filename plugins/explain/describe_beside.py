@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.errors import InputError, present
-from harness.measure import flops, memory_formula, size, subject
+from harness.measure import flops, size, subject
 from harness.models.batch import Batch
 from harness.models.config import LARGEST_TABLE, Body, EncoderConfig
 from harness.models.encoder import Encoder
@@ -30,8 +30,8 @@ from harness.plugins.explain.attention import maps_of
 from harness.plugins.explain.describe_picture import numbered
 from harness.plugins.explain.parts import steps
 from harness.plugins.explain.pictures import fitted, save
+from harness.plugins.shared import memory_formula, structure
 from harness.plugins.shared import pretraining_heads as heads
-from harness.plugins.shared import structure
 from harness.terminal import DASH, duration, scaled, table, wrapped
 from harness.training.loop import Position
 from harness.training.pretrain_steps import BatchSizes

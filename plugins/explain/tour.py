@@ -103,7 +103,7 @@ def run(steps: list[Step], options: Tour, root: Path) -> int:
         with paths.replaced(own) as new:
             new.write_text(VARIANT)
     file = root / FOLDER / "steps.json"
-    finished = records.read_or_set_aside(file, dict[str, Result], {})
+    finished = records.read_or_set_aside(file, dict[str, Result])
     waits = sys.stdin.isatty() and sys.stdout.isatty() and not options.all
     place = "" if root == Path() else f"; commands run in {root}"
     write_page(steps, options.to)

@@ -15,16 +15,17 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from harness import paths
-from harness.checkpoints import finetuned, foreign, native
+from harness.checkpoints import finetuned, foreign, native, remote_code
 from harness.config.choices import TaskKind
 from harness.data.tokenizer import by_words, special_ids
 from harness.errors import InputError, refused_errors
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
-from harness.models.foreign import Foreign
+from harness.models.foreign import Foreign, keep_layers
 from harness.models.heads import SequenceClassifier
 from harness.models.huggingface import config_of, exported, family_of, homeless, load, published
-from harness.models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
+from harness.models.huggingface.task_heads import ON_TOKENS, PROBLEMS, WITHOUT
+from harness.plugins.export.folder import new_folder, refuse_filled
 
 ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
 """Keys of the config.json of a causal model: its texts begin and end with these pieces here."""
@@ -48,7 +49,7 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     InputError for weights that cannot be read, a shape that no family expresses, an `out` that is not empty, or a checkpoint
     that does not compute what the model does.
     """
-    native.refuse_filled(out)
+    refuse_filled(out)
     state, shape = native.read(checkpoint)
     task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
     tokenizer = finetuned.tokenizer_of(checkpoint / native.TOKENIZER, shape)
@@ -72,7 +73,7 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     if shape.causal:
         config |= {key: ids[piece] for key, piece in ENDS.items()}
     read = by_transformers if find_spec("transformers") else by_our_reader
-    with native.exported(out) as building:
+    with new_folder(out) as building:
         (building / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         _write_texts(building, tokenizer, shape, shape.longest_text if task is None else task.max_length, card)
         save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
@@ -101,15 +102,32 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     )
 
 
+def token_head(state: dict[str, Tensor], kind: str, family: str) -> dict[str, Tensor]:
+    """The tensors `head.` of a task on tokens under their published names; ValueError for a family without such a head."""
+    if family in WITHOUT:
+        raise ValueError(f"model_type={family!r} has no head for every token")
+    name, weight = ON_TOKENS[kind], state["head.weight"]
+    bias = state.get("head.bias", torch.zeros(len(weight), dtype=weight.dtype))  # theirs always has one
+    return {f"{name}.weight": weight, f"{name}.bias": bias}
+
+
+def task_keys(kind: str, labels: list[str], num_outputs: int) -> dict[str, Any]:
+    """Keys of config.json: names of the outputs, and the loss."""
+    problem = {"problem_type": PROBLEMS[kind]} if kind in PROBLEMS else {}
+    names = labels if len(labels) == num_outputs else [f"LABEL_{number}" for number in range(num_outputs)]
+    by_number = {str(number): name for number, name in enumerate(names)}
+    return problem | {"id2label": by_number, "label2id": {name: number for number, name in enumerate(names)}}
+
+
 def _of_library(
     checkpoint: Path, out: Path, state: dict[str, Tensor], shape: EncoderConfig, tokenizer: Tokenizer, card: str | None
 ) -> str:
     """Writes an encoder of transformers, without a head, as `export`; InputError for one of another package."""
     if shape.encoder != foreign.TRANSFORMERS:
         raise InputError(f"{checkpoint} is computed by {shape.encoder}, which transformers does not have: expected format=onnx")
-    with native.exported(out) as building:
+    with new_folder(out) as building:
         try:
-            foreign.write_published(building, state, shape)
+            write_published(building, state, shape)
         except ValueError as error:
             raise InputError(f"{checkpoint} cannot be exported: {error}") from error
         _write_texts(building, tokenizer, shape, shape.longest_text, card)
@@ -118,6 +136,25 @@ def _of_library(
     return (
         f"wrote {out}: {shape.options['model_type']}\nleft out: {', '.join(left) or 'none'}\nloaded and run once by {checked}"
     )
+
+
+def write_published(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
+    """Writes config.json and the tensors of an encoder of transformers to the folder; none of a decoder.
+
+    ValueError for layers that its config.json cannot leave out.
+    """
+    model, part = foreign.built(shape.vocab_size, shape.pad_token_id, shape.options)
+    if shape.layers_kept:
+        keep_layers(part, shape.layers_kept)
+        if part.config is not model.config:
+            raise ValueError(f"config.json of model_type={model.config.model_type} cannot say which layers were kept")
+    native.load(part, native.part(state, "encoder.body."))
+    own = {id(tensor) for tensor in part.state_dict(keep_vars=True).values()}
+    tensors = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if id(tensor) in own}
+    with foreign.quiet():
+        model.save_pretrained(folder, state_dict=tensors)
+    if remote_code.KEY in shape.options:
+        remote_code.copy(remote_code.kept(shape.options[remote_code.KEY]), folder)
 
 
 def by_library(folder: Path, ids: Tensor) -> tuple[str, Tensor]:

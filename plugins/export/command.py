@@ -14,6 +14,7 @@ from harness.models.encoder import Encoder
 from harness.models.heads import Classifier
 from harness.plugins.export import card
 from harness.plugins.export.checkpoint import export
+from harness.plugins.export.folder import new_folder, refuse_filled
 from harness.plugins.export.options import Export
 from harness.tracking import run_log
 
@@ -48,7 +49,7 @@ def export_onnx(checkpoint: Path, out: Path) -> str:
     For a fine-tuning, the file computes the task's logits or text vectors, and the tokenizer truncates as in training; for a
     pretraining, the last hidden states of as many tokens as the model reads.
     """
-    native.refuse_filled(out)
+    refuse_filled(out)
     model: Classifier | Encoder
     if finetuned.is_finetuned(checkpoint):
         model, facts, path = finetuned.load_finetuned(checkpoint)
@@ -58,7 +59,7 @@ def export_onnx(checkpoint: Path, out: Path) -> str:
         model = native.encoder_of(*native.read(checkpoint)).eval()
         output, tokenizer = "hidden states", finetuned.tokenizer_of(checkpoint / native.TOKENIZER, model.config)
         tokenizer.enable_truncation(model.config.longest_text)
-    with native.exported(out) as building:
+    with new_folder(out) as building:
         difference = write(model, building / FILE)
         tokenizer.save(str(building / native.TOKENIZER))
     size = (out / FILE).stat().st_size

@@ -18,10 +18,11 @@ import numpy as np
 from harness import metrics
 from harness.comparison import cached_method
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import CONFIDENCE, ROUNDING, Design, Numbers, in_common
+from harness.comparison.paired import CONFIDENCE, ROUNDING, Design, Numbers
 from harness.comparison.section import HEADLINE, Section, by_task, change_over, over_tasks
 from harness.comparison.verdicts import Change, Verdict, corrected
 from harness.metrics import Direction
+from harness.plugins.shared.seeds import in_common
 
 DRAWS = 20_000
 """Draws of the means of all arms: the shares in which each is the best have errors of at most 0.4 %."""

@@ -26,8 +26,8 @@ from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException as MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-from harness.plugins.trackers import pages
-from harness.tracking import database, run_log
+from harness.plugins.trackers import pages, sqlite_store
+from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record, Result, State
 from harness.tracking.trackers import Backend
 
@@ -69,7 +69,7 @@ class Tracker(Backend):
         self.study, self._output = study, output
         _create_database(self.uri)
         if not uri:
-            database.follow_the_folder(self.uri, paths.artifact_folder(output))
+            sqlite_store.follow_the_folder(self.uri, paths.artifact_folder(output))
         self._client = MlflowClient(tracking_uri=self.uri)
         is_server = self.uri.startswith("http")  # which keeps files itself; for a database MLflow would take ./mlruns
         self.experiment = self._find_or_create(study, None if is_server else paths.artifact_folder(output))
@@ -306,7 +306,7 @@ def run_of(attempt: str, client: MlflowClient, studies: list[str]) -> Run | None
 def client_of(uri: str | None, output: str) -> MlflowClient | None:
     """The client of the store, where there is one."""
     uri = uri or paths.database_uri(output)
-    return MlflowClient(tracking_uri=uri) if database.exists(uri) else None
+    return MlflowClient(tracking_uri=uri) if sqlite_store.exists(uri) else None
 
 
 def finished_runs(uri: str | None, output: str) -> list[StudyRun]:
@@ -363,7 +363,7 @@ def _create_database(uri: str) -> None:
         for experiment in client.search_experiments():
             client.delete_experiment(experiment.experiment_id)
 
-    database.ready(uri, make)
+    sqlite_store.ready(uri, make)
 
 
 @contextlib.contextmanager

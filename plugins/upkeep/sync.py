@@ -9,11 +9,13 @@ from pathlib import Path
 
 from harness import paths, tags
 from harness.errors import InputError, on_one_line, present
+from harness.plugins.trackers import sqlite_store
 from harness.plugins.trackers.mlflow_store import MlflowException, Tracker
 from harness.plugins.upkeep.options import Sync
 from harness.study import status
 from harness.terminal import counted
-from harness.tracking import database, run_log
+from harness.tracking import run_log
+from harness.tracking.database import BrokenStoreError
 from harness.tracking.run_log import Record, State
 from harness.tracking.trackers import complaint
 
@@ -28,7 +30,7 @@ def sync(output: str, uri: str | None) -> int:
     """
     runs = {folder: record for folder, record in run_log.all_records(output).items() if _is_sound(folder, record)}
     try:
-        if set_aside := database.renewed(uri or paths.database_uri(output)):
+        if set_aside := sqlite_store.renewed(uri or paths.database_uri(output)):
             print(f"the tracking store was corrupt: kept as {set_aside}, and rebuilt from the folders of the runs")
         trackers: dict[str, Tracker] = {}
         for folder, record in runs.items():
@@ -48,7 +50,7 @@ def sync(output: str, uri: str | None) -> int:
                     if tags.REPLICATE not in run_tags
                 ]
                 tracker.close_study(planned, {}, state, report if report.is_dir() else None)
-    except (MlflowException, ModuleNotFoundError, database.BrokenStoreError) as error:  # a database without its driver
+    except (MlflowException, ModuleNotFoundError, BrokenStoreError) as error:  # a database without its driver
         raise InputError(f"MLflow {complaint(error)}") from error
     return len(runs)
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from harness import paths
 from harness.errors import InputError, present
-from harness.plugins.trackers import pages
+from harness.plugins.trackers import pages, sqlite_store
 from harness.plugins.upkeep.options import Ui
 from harness.tracking import database
 
@@ -18,12 +18,12 @@ from harness.tracking import database
 def main(options: Ui) -> NoReturn:
     """Does not return; InputError where there is no store, or the port is taken."""
     uri = paths.database_uri(options.output)
-    if not database.exists(uri):
-        raise InputError(f"output={options.output!r} has no tracking store; expected {uri.removeprefix(database.SCHEME)}")
+    if not sqlite_store.exists(uri):
+        raise InputError(f"output={options.output!r} has no tracking store; expected {uri.removeprefix(sqlite_store.SCHEME)}")
     try:
         database.refuse_foreign(present(database.path_of(uri)))
-        database.follow_the_folder(uri, paths.artifact_folder(options.output))
-        studies = database.studies(uri)
+        sqlite_store.follow_the_folder(uri, paths.artifact_folder(options.output))
+        studies = sqlite_store.studies(uri)
     except database.BrokenStoreError as error:
         raise InputError(str(error)) from error
     try:

@@ -10,8 +10,7 @@ from harness.commands import Command
 from harness.config.choices import Dtype
 from harness.hardware import facts
 from harness.measure.flops import StepFlops
-from harness.measure.memory_formula import Parts
-from harness.measure.records import Peak, StepRequest, TrainingStepMemory
+from harness.measure.records import Parts, Peak, StepRequest, TrainingStepMemory
 from harness.plugins.costs import memory
 from harness.plugins.costs.memory import Probe
 from harness.plugins.costs.options import Memory, bytes_of

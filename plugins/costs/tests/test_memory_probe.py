@@ -7,8 +7,7 @@ import pytest
 from harness import records
 from harness.measure.flops import StepFlops
 from harness.measure.launch import Outcome
-from harness.measure.memory_formula import Parts
-from harness.measure.records import Measured, Peak, StepRequest, TrainingStepMemory, to_json
+from harness.measure.records import Measured, Parts, Peak, StepRequest, TrainingStepMemory, to_json
 from harness.plugins.costs import memory
 from harness.plugins.costs.memory import LARGEST, Probe, largest, probe
 

@@ -10,14 +10,15 @@ from harness.config.choices import UNTRAINED, Device, Dtype, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.measure import flops, memory_formula
+from harness.measure import flops
 from harness.measure.memory import SLACK
-from harness.measure.memory_formula import Saved
 from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
 from harness.models.config import Activation, Body, Norm, NormPlace, Pooling, Position, Trains
 from harness.plugins.costs.memory import probe
-from harness.plugins.costs.step_memory import narrow, one_piece, parts, step_times
+from harness.plugins.costs.step_memory import flops_of, narrow, one_piece, parts, step_times
+from harness.plugins.shared import memory_formula
+from harness.plugins.shared.memory_formula import Saved
 from harness.training.measured_steps import TrainingSteps, steps_of
 
 SMALL = {
@@ -175,7 +176,7 @@ def test_timed_steps_alternate_with_plain_ones():
 @pytest.mark.long
 def test_hardware_does_what_the_model_needs_and_its_layers_once_more():
     shape = config().model
-    plain, again = (flops.of_step(flops.Shape(shape, 2, 3, 16), checkpointing) for checkpointing in (False, True))
+    plain, again = (flops_of(flops.Shape(shape, 2, 3, 16), checkpointing) for checkpointing in (False, True))
     layers = flops.on_meta(shape, 2).encoder.layers
     assert plain.model == plain.hardware == again.model
     assert again.hardware - again.model == 3 * layers.flops(16)

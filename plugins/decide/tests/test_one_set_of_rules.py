@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness import metrics
-from harness.comparison import overall, paired
+from harness.comparison import overall
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.verdicts import EQUIVALENCE, Change, Verdict
 from harness.metrics import Margin
@@ -16,6 +16,7 @@ from harness.plugins.audit import scores
 from harness.plugins.decide import gate
 from harness.plugins.decide.gate import Limit, Outcome, Pair
 from harness.plugins.decide.pick import Bound, Satisfies, candidates
+from harness.plugins.shared.seeds import has_enough
 from harness.reports.writing import tables
 
 SCORE, LATENCY = "eval/score", "inference/latency_ms_p50"
@@ -134,7 +135,7 @@ def audited(comparison: Comparison) -> str:
     found = scores.difference(section.against(section.row_of("new")), metrics.get(SCORE), 0.01)
     if isinstance(found, str):
         return "silent"
-    low, high = found.interval if paired.has_enough(found) else (-math.inf, math.inf)
+    low, high = found.interval if has_enough(found) else (-math.inf, math.inf)
     return "better" if low > 0 else "worse" if high < 0 else "open"
 
 

@@ -11,9 +11,10 @@ import pytest
 from browser import chromium
 from child_processes import started, wait_for
 
+from harness.plugins.trackers import sqlite_store
 from harness.plugins.trackers.mlflow_store import MlflowClient
 from harness.study import tracked_study
-from harness.tracking import database, run_log
+from harness.tracking import run_log
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -52,7 +53,7 @@ def _listens(port: int) -> bool:
 @pytest.fixture(scope="module")
 def pages(output) -> tuple[str, dict[str, str]]:
     """Number of the study, and run id by name of the run."""
-    number = database.studies(f"sqlite:///{output / 'mlflow.db'}")["sweep"]
+    number = sqlite_store.studies(f"sqlite:///{output / 'mlflow.db'}")["sweep"]
     runs = MlflowClient(f"sqlite:///{output / 'mlflow.db'}").search_runs([number])
     return number, {run.info.run_name: run.info.run_id for run in runs}
 

@@ -18,6 +18,7 @@ from harness.checkpoints import foreign, native, remote_code
 from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.foreign import Foreign
+from harness.plugins.export.checkpoint import write_published
 
 CODE = Path(__file__).resolve().parents[2] / "helpers" / "gate_folder"
 MAP = {
@@ -79,7 +80,7 @@ def test_vectors_and_predictions_are_those_of_the_code(folder, tmp_path, importe
     again = native.encoder_of(*native.read(tmp_path / "run"))  # by the code that was allowed
     torch.testing.assert_close(again.eval()(batch), encoder(batch))
     (tmp_path / "written").mkdir()
-    foreign.write_published(tmp_path / "written", encoder.state_dict(prefix="encoder."), encoder.config)
+    write_published(tmp_path / "written", encoder.state_dict(prefix="encoder."), encoder.config)
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "written", trust_remote_code=True).eval()
     torch.testing.assert_close(theirs(ids, mask).last_hidden_state, encoder(batch))
 

@@ -9,6 +9,7 @@ from scipy.stats import binom
 
 from harness.comparison import paired
 from harness.comparison.paired import Difference, Replicate, Tells, compare_paired, of_differences
+from harness.plugins.shared.seeds import has_enough, smallest_difference
 
 STUDIES = 1000
 
@@ -86,13 +87,13 @@ def test_equal_differences_are_as_wide_as_the_items():
 
 
 def test_two_replicates_are_not_enough_on_either_level():
-    assert not paired.has_enough(of_differences([0.02, 0.03]))
-    assert paired.has_enough(of_differences([0.02, 0.03, 0.02]))
+    assert not has_enough(of_differences([0.02, 0.03]))
+    assert has_enough(of_differences([0.02, 0.03, 0.02]))
     both = {Replicate(str(first), str(second)): 0.01 * first + 0.003 * second for first in range(2) for second in range(5)}
-    assert not paired.has_enough(compare_paired(dict.fromkeys(both, 0.0), both))
+    assert not has_enough(compare_paired(dict.fromkeys(both, 0.0), both))
     crossed = {Replicate("", str(second)): 0.7 + 0.01 * second for second in range(2)}
     pretrained = {Replicate(str(first), str(second)): 0.8 + 0.01 * first for first in range(5) for second in range(2)}
-    assert not paired.has_enough(compare_paired(crossed, pretrained))
+    assert not has_enough(compare_paired(crossed, pretrained))
 
 
 def test_errors_of_items():
@@ -170,7 +171,7 @@ def test_an_arm_that_fails_on_one_seed_solves_no_task():
 @pytest.mark.parametrize(("sd", "items"), [(0.02, 0.0), (0.02, 0.01)])
 def test_the_smallest_difference_is_found_four_times_of_five(sd: float, items: float):
     """And a quarter of it seldom: the items of all seeds are the same sample."""
-    rng, effect = np.random.default_rng(0), paired.smallest_difference(5, sd, items=items)
+    rng, effect = np.random.default_rng(0), smallest_difference(5, sd, items=items)
     found = []
     for size in (effect, effect / 4):
         drawn = size + rng.normal(0, sd, (2000, 5)) + rng.normal(0, items, (2000, 1))

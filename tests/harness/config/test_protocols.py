@@ -15,7 +15,8 @@ from harness.config.resolve import pretraining_of
 from harness.config.schema import OF_ARM, stated_keys, within
 from harness.errors import InputError
 from harness.paths import conf_directory
-from harness.study import plan, search, supervisor
+from harness.plugins.tuning import search
+from harness.study import plan, supervisor
 
 SAID = OmegaConf.to_container(OmegaConf.load(Path(__file__).with_name("protocols.yaml")))
 GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb")

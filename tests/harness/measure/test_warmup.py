@@ -10,7 +10,8 @@ import pytest
 
 from harness.config.schema import HardwareConfig
 from harness.hardware.device import Machine
-from harness.measure.warmup import MAXIMUM, MINIMUM, SEGMENT, STRETCH, last_change, until_steady, warm_up
+from harness.measure.latency import time_ms
+from harness.measure.warmup import MAXIMUM, MINIMUM, SEGMENT, STRETCH, last_change, until_steady
 
 SEEDS = range(20)
 CLOSE = 3
@@ -67,7 +68,8 @@ def test_last_of_several_levels_counts():
 def test_real_calls_are_timed_and_the_slow_ones_left_behind():
     pauses = itertools.chain(itertools.repeat(0.02, SEGMENT), itertools.repeat(0.002))
     calls = []
-    taken = warm_up(lambda: calls.append(time.sleep(next(pauses))), Machine(HardwareConfig(threads=1)))
+    machine = Machine(HardwareConfig(threads=1))
+    taken = until_steady(time_ms(lambda: calls.append(time.sleep(next(pauses))), machine) for _ in range(MAXIMUM))
     assert taken.calls == len(calls) == len(taken.raw_ms) >= SEGMENT + STRETCH - CLOSE
     assert min(taken.raw_ms[:SEGMENT]) >= 20
     assert min(taken.raw_ms[SEGMENT:]) >= 2

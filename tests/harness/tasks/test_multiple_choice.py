@@ -13,11 +13,12 @@ from harness.config.schema import RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError, present
 from harness.hardware.device import Machine
-from harness.measure import memory_formula, subject
+from harness.measure import subject
 from harness.models import huggingface
 from harness.models.config import Activation, EncoderConfig
 from harness.models.heads import ChoiceClassifier, build_classifier
 from harness.models.huggingface import task_heads
+from harness.plugins.shared import memory_formula
 from harness.tasks import kind_of, refuse_impossible
 from harness.tasks.base import Examples
 from harness.tasks.batches import collate, padded_shapes, pieces, training_batches

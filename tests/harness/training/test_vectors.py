@@ -14,10 +14,11 @@ from transformers import BertModel
 
 from harness import load
 from harness.config.schema import HardwareConfig
-from harness.measure import flops, memory_formula
+from harness.measure import flops
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.heads import TextVectors, build_classifier
+from harness.plugins.shared import memory_formula
 from harness.training.finetune import loss_of_pairs
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "is", "here", "town", "who", "."]

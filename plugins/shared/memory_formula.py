@@ -1,7 +1,6 @@
 """Memory of a training step without training: what autograd saves of a forward pass is counted on the meta device."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch.nn import functional as F
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
 from harness.measure.flops import Shape
+from harness.measure.records import Parts
 from harness.models.batch import Batch
 from harness.models.config import Body
 from harness.models.encoder import set_activation_checkpointing
@@ -20,26 +20,6 @@ from harness.models.stack import Stack, one_layer
 
 FLOAT = 4
 """Bytes of a float32."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Bytes of a training step; activations are None where they are not known."""
-
-    weights: int
-    gradients: int
-    optimiser: int
-    activations: int | None
-
-    @property
-    def total(self) -> int | None:
-        """Sum of all four. A step never holds them at once: activations are freed while gradients are allocated."""
-        return None if self.activations is None else self.lasting + self.gradients + self.activations
-
-    @property
-    def lasting(self) -> int:
-        """What stays allocated from the second step on."""
-        return self.weights + self.optimiser
 
 
 class Saved(torch.autograd.graph.saved_tensors_hooks):

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 from child_processes import wait_for
 
+from harness.plugins.trackers import sqlite_store
 from harness.plugins.trackers.mlflow_store import MlflowClient, Tracker, _create_database
 from harness.tracking import database
 from harness.tracking.database import BrokenStoreError
@@ -60,9 +61,9 @@ def test_torn_store_is_named_and_never_replaced_unasked(output, tmp_path):
     path = torn_copy(output / "mlflow.db", tmp_path / "torn")
     before = path.read_bytes()
     with pytest.raises(BrokenStoreError, match=rf"^{path} is corrupt: .*`python -m harness sync` keeps it aside"):
-        database.ready(f"sqlite:///{path}", refuse)
+        sqlite_store.ready(f"sqlite:///{path}", refuse)
     assert path.read_bytes() == before
-    kept = database.renewed(f"sqlite:///{path}")
+    kept = sqlite_store.renewed(f"sqlite:///{path}")
     assert kept.read_bytes() == before
     assert not path.exists()
 
@@ -70,24 +71,24 @@ def test_torn_store_is_named_and_never_replaced_unasked(output, tmp_path):
 def test_text_in_place_of_a_store_is_torn_and_a_whole_store_is_not(output, tmp_path):
     path = output / "mlflow.db"
     assert database.fault(path) is None
-    assert database.renewed(f"sqlite:///{path}") is None
+    assert sqlite_store.renewed(f"sqlite:///{path}") is None
     path.write_text("no database " * 1000)
     assert database.fault(path) == "is corrupt: file is not a database"
-    assert database.renewed("sqlite:////nowhere/mlflow.db") is None
-    assert database.renewed("http://127.0.0.1:5000") is None
+    assert sqlite_store.renewed("sqlite:////nowhere/mlflow.db") is None
+    assert sqlite_store.renewed("http://127.0.0.1:5000") is None
 
 
 def test_a_store_that_cannot_be_opened_is_not_kept_aside(tmp_path):
     (tmp_path / "mlflow.db").mkdir()
     with pytest.raises(BrokenStoreError, match=r"mlflow\.db cannot be read: "):
-        database.renewed(f"sqlite:///{tmp_path / 'mlflow.db'}")
+        sqlite_store.renewed(f"sqlite:///{tmp_path / 'mlflow.db'}")
     assert (tmp_path / "mlflow.db").is_dir()
 
 
 def test_existing_store_is_left_as_it_is(output):
     before = (output / "mlflow.db").stat().st_mtime_ns
-    database.ready(f"sqlite:///{output / 'mlflow.db'}", refuse)
-    database.ready("http://127.0.0.1:9", refuse)
+    sqlite_store.ready(f"sqlite:///{output / 'mlflow.db'}", refuse)
+    sqlite_store.ready("http://127.0.0.1:9", refuse)
     assert (output / "mlflow.db").stat().st_mtime_ns == before
     _create_database(f"sqlite:///{output / 'mlflow.db'}")
 
@@ -127,7 +128,7 @@ def test_files_elsewhere_keep_their_address(output):
     }
     for name, place in places.items():
         client.create_experiment(name, artifact_location=place)
-    database.follow_the_folder(f"sqlite:///{output / 'mlflow.db'}", output / "artifacts")
+    sqlite_store.follow_the_folder(f"sqlite:///{output / 'mlflow.db'}", output / "artifacts")
     assert {study.name: study.artifact_location for study in client.search_experiments()} == places
 
 

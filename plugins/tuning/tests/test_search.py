@@ -13,7 +13,7 @@ from harness.config.choices import KeepBest, Sampler
 from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
 from harness.plugins.costs import match
-from harness.study import search
+from harness.plugins.tuning import search
 from harness.tracking import run_log
 
 pytest.importorskip("optuna")
