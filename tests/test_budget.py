@@ -21,7 +21,7 @@ BUDGETS = {
     "harness/corpus": 7400,
     "harness/data": 16900,
     "harness/hardware": 4800,
-    "harness/measure": 13750,
+    "harness/measure": 13900,
     "harness/processes": 3150,
     "harness/study": 34450,
     "harness/tasks": 23350,

@@ -243,7 +243,7 @@ def train_and_evaluate(
         cost(*shape)  # what has to be counted is counted before the clock starts
     meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:
-        done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks, teacher)
+        done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks, teacher, baseline.paused)
     merge(model)
     largest = _gather(peak, ranks)
     if not ranks.first:
