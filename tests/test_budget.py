@@ -27,7 +27,7 @@ BUDGETS = {
     "harness/tasks": 23350,
     "harness/terminal": 2350,
     "harness/tracking": 4600,
-    "harness/training": 20700,
+    "harness/training": 20750,
     "models": 23400,
     "models/attention": 6050,
     "models/huggingface": 8500,
