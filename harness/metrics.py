@@ -233,7 +233,7 @@ shown        higher   share      inference/mfu                         model FLO
 shown        lower    J/token    inference/energy_j_per_token          inference energy
 by seed      lower    bytes      train_step/peak_memory_bytes          training step peak memory
 own clock    higher   tokens/s   finetune/padded_tokens_per_s   throughput of the whole training, own clock, padding counted
-own clock    higher   samples/s  finetune/samples_per_s                throughput of the whole training in texts, own clock
+own clock    higher   samples/s  finetune/samples_per_s                throughput of the whole training in examples, own clock
 by seed      neither  share      finetune/padding_share                padding in training batches
 by seed      lower    bytes      finetune/device_peak_memory_bytes     training peak memory, of the device with the highest
 by seed      lower    bytes      finetune/sampled_peak_memory_bytes    training peak memory, sampled

@@ -43,7 +43,7 @@ def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     is written.
     """
     is_timing, training = request.instruments == TIMING, None
-    if config.measure.is_served and (is_timing or request.instruments == ("memory",)):
+    if config.measure.is_served and {"timing", "memory"} & {*request.instruments}:
         written = launch(config, Request(("served",)), folder)
         if written.code != 0:
             return written

@@ -115,6 +115,7 @@ class Baseline:
         del values
         release()
         self._resident = None if machine.is_cuda else resident_bytes()
+        self._before, self.is_paused = 0, False
 
     @contextlib.contextmanager
     def leave_out(self) -> Iterator[None]:
@@ -127,9 +128,10 @@ class Baseline:
         if self._resident is not None and before is not None and after is not None:
             self._resident += max(0, after - before)
 
-    def start(self) -> None:
-        """Resets the peak."""
+    def start(self, before: int = 0) -> None:
+        """Resets the peak, to that of an earlier part of the phase."""
         release()
+        self._before = before
         if self._machine.is_cuda:
             torch.cuda.reset_peak_memory_stats()
         elif CLEAR.exists():
@@ -139,8 +141,17 @@ class Baseline:
         """Peak bytes above the baseline since the start; None where the kernel has no such mark."""
         if self._machine.is_cuda:
             self._machine.synchronise()
-            return torch.cuda.max_memory_allocated()
-        return self._above(_field("VmHWM") if CLEAR.exists() else None)
+            return max(self._before, torch.cuda.max_memory_allocated())
+        peak = self._above(_field("VmHWM") if CLEAR.exists() else None)
+        return None if peak is None else max(self._before, peak)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What the block needs, and does not keep, is not part of the peak."""
+        before, self.is_paused = self.peak() or 0, True
+        yield
+        self.start(before)
+        self.is_paused = False
 
     def sampled(self, beside: Sampler) -> int | None:
         """The peak of the sampler above the baseline."""
@@ -156,7 +167,8 @@ def peak_memory(machine: Machine, baseline: Baseline | None = None) -> Iterator[
     baseline, peak = baseline or Baseline(machine), Peak()
     baseline.start()
     read = partial(torch.cuda.memory_allocated, machine.device) if machine.is_cuda else resident_bytes
-    with Sampler(read) as beside:  # whose thread has the first GPU as its current one, whichever this process uses
+    sampler = Sampler(lambda: None if baseline.is_paused else read())
+    with sampler as beside:  # whose thread has the first GPU as its current one, whichever this process uses
         yield peak
     peak.kernel, peak.sampled = baseline.peak(), baseline.sampled(beside)
     if machine.is_cuda:

@@ -24,7 +24,7 @@ from harness.models.heads import Classifier
 FILE = "served.model"
 
 KEYS = {"measure.backend", "measure.precision"}
-"""What says how a model is served: where they are swept, the plain model has the size of its file, too."""
+"""What says how a model is served: where they are swept, the plain model is written and read as the others are, too."""
 
 PRODUCTS, EIGHT_BITS = (nn.Linear, nn.LSTM), (dynamic.Linear, dynamic.LSTM)
 """Modules that multiply by weights, and what eager quantisation puts in their place."""
@@ -34,6 +34,11 @@ LIBRARIES = {
     Precision.int8_weights: ("torchao.quantization",),
 }
 """Optional packages, by what needs them."""
+
+
+def is_from_file(config: RunConfig) -> bool:
+    """Whether the memory of inference is that of a model that is read from its file."""
+    return config.measure.is_served or bool(KEYS & {*config.swept})
 
 
 def machine(config: RunConfig) -> Machine:
@@ -117,7 +122,7 @@ def load(path: Path, measure: MeasureConfig, machine: Machine) -> nn.Module:
     if measure.backend is Backend.onnxruntime:
         return OnnxModel(path)
     model = _read(path)
-    return machine.prepare(model) if measure.backend is Backend.compile else model
+    return machine.prepare(model) if measure.backend is Backend.compile or not measure.is_served else model
 
 
 def build(config: RunConfig, machine: Machine, folder: Path) -> nn.Module:

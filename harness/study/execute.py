@@ -125,11 +125,11 @@ def measure_inference(
             model = machine.prepare(classifier(config, config.seed).to(machine.device))
         _infer(model, measured)
     file_bytes, products = None, {}
-    if settings.is_served or serving.KEYS & {*config.swept}:
+    if serving.is_from_file(config):
         with baseline.leave_out():
             file_bytes = serving.write(model, settings, path)
             products = {f"model/products_{kind}": count for kind, count in serving.products(path, settings).items()}
-            peak = _peak_of_served(config, measured, path) if settings.is_served else peak
+            peak = _peak_of_served(config, measured, path)
     path.unlink(missing_ok=True)
     _load(config, inputs, model, run_log)  # after the peak, to which reading and changing weights would add
     records.write(run_log.folder / "parameters.json", size.per_layer(model))
@@ -243,7 +243,7 @@ def train_and_evaluate(
         cost(*shape)  # what has to be counted is counted before the clock starts
     meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:
-        done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks, teacher)
+        done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks, teacher, baseline.paused)
     merge(model)
     largest = _gather(peak, ranks)
     if not ranks.first:

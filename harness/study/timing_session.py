@@ -293,8 +293,11 @@ class Session:
             self._futile = self._futile + 1 if _foreign(tried[-1]) > allowed else 0
         best = min(tried, key=_foreign)
         peak = self._peaks.setdefault(hardware, best[0].peak_flops_per_s)
+        compile_s = tried[0][0].compile_s  # later tries find it compiled
         launches = {
-            key: replace(record, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak, seconds=seconds)
+            key: replace(
+                record, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak, compile_s=compile_s, seconds=seconds
+            )
             for key, record in zip(variant.tasks, best, strict=True)
         }
         records.write(folder / COUNTED, {key: to_json(one) for key, one in launches.items()})

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -101,11 +102,12 @@ def finetune(
     meter: EnergyMeter | None = None,
     ranks: Ranks = ALONE,
     teacher: Classifier | None = None,
+    pause: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Position:
     """Trains the model in place on the task's training split and returns the final position.
 
     The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`; with several ranks,
-    the first one evaluates and has them. `meter` pauses during evaluation.
+    the first one evaluates and has them. `meter` pauses during evaluation, which runs within `pause`.
     """
     model.class_weights = class_weights(config, data, machine)
     weights = weights_of(model, machine, ranks)
@@ -121,7 +123,7 @@ def finetune(
         train(training, optimiser, position, machine, run_log)
         weights.collect(optimiser)
     else:
-        best = BestCheckpoint(config, model, data, machine, run_log, meter or EnergyMeter([]), ranks)
+        best = BestCheckpoint(config, model, data, machine, run_log, meter or EnergyMeter([]), ranks, pause)
         evaluated = weights.collected(Callback(best.is_due, best.run), optimiser)
         train(replace(training, callbacks=(evaluated,)), optimiser, position, machine, run_log)
         weights.collect(optimiser)
@@ -217,6 +219,7 @@ class BestCheckpoint:
     run_log: RunLog
     meter: EnergyMeter
     ranks: Ranks
+    pause: Callable[[], AbstractContextManager[None]]
     best: Checkpoint | None = None
     without_better: int = 0  # evaluations in a row
 
@@ -243,7 +246,7 @@ class BestCheckpoint:
 
     def _evaluate(self, position: Position) -> None:
         """Writes the score and the cost of training so far, and copies the weights if they are the best so far."""
-        with self.meter.paused():
+        with self.meter.paused(), self.pause():
             for key, value in (costs(position) | {"finetune/energy_j": self.meter.counted}).items():
                 if value is not None:
                     self.run_log.curve(key, position.step, value, position.tokens)

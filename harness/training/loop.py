@@ -41,6 +41,7 @@ class Position:
     flops: float = 0.0
     seconds: float = 0.0
     paused_seconds: float = 0.0  # of evaluation, not in `seconds`
+    peak_bytes: int = 0  # of memory, up to the last checkpoint
     stopped: bool = False  # before the limit
 
     def advance(self, step: "Step", times: int = 1) -> None:

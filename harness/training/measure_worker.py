@@ -72,7 +72,7 @@ def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
         model = serving.build(config, machine, folder)
         with baseline.leave_out():
             _infer(model, subject)
-    elif config.measure.is_served:
+    elif serving.is_from_file(config):
         with baseline.leave_out():
             _infer(serving.build(config, machine, folder), subject)  # loads the libraries that serve it
     with peak_memory(machine, baseline) as inference:

@@ -201,7 +201,8 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
     matrices = {parameter for name, parameter in named if parameter.dim() == 2 and not name.endswith("embedding")}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            key = (parameter.dim() >= 2, (rates or {}).get(name, 1.0), parameter in matrices)
+            decays = parameter.dim() >= 2 and not name.endswith("bias")  # XLNet's of transformers has a row for each head
+            key = (decays, (rates or {}).get(name, 1.0), parameter in matrices)
             tensors.setdefault(key, []).append(parameter)
     weight_decay, by_width = config.weight_decay, isinstance(config, PretrainConfig)
     groups = [

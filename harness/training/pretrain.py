@@ -79,7 +79,11 @@ def pretrain(
         run_log.folder,
         ranks,
     )
-    save = lambda at: resume.save(checkpoints, identity, at, weights.trained, optimiser, ranks)  # noqa: E731
+
+    def save(at: Position) -> None:
+        at.peak_bytes = memory.peak() or 0
+        resume.save(checkpoints, identity, at, weights.trained, optimiser, ranks)
+
     training = Training(
         model=weights.trained,
         loss=weights.trained,
@@ -100,10 +104,10 @@ def pretrain(
     if machine.compiles:
         with memory.leave_out():
             compile_ahead(training, position, machine)
-    memory.start()
+    memory.start(position.peak_bytes)
     train(training, optimiser, position, machine, run_log)
 
-    peaks = ranks.gathered(max(evaluation.peak_bytes, memory.peak() or 0) or None)
+    peaks = ranks.gathered(memory.peak())
     weights.collect(optimiser)
     if ranks.first:
         results = (evaluation.scores or measure()) | costs(position, sum(peaks) if peaks else None)
@@ -186,7 +190,6 @@ class Evaluation:
     memory: Baseline
     run_log: RunLog
     scores: dict[str, float] = field(default_factory=dict)  # of the last evaluation in this process
-    peak_bytes: int = 0  # of training, before the last evaluation
 
     def __post_init__(self) -> None:
         self._done = self._number(self.position)
@@ -203,11 +206,10 @@ class Evaluation:
         """Evaluates and writes the scores."""
         started = time.perf_counter()
         self._done = self._number(position)
-        self.peak_bytes = max(self.peak_bytes, self.memory.peak() or 0)
-        self.scores = self.measure()
+        with self.memory.paused():
+            self.scores = self.measure()
         for key, value in self.scores.items():
             self.run_log.curve(key, position.step, value, position.tokens)
-        self.memory.start()
         position.paused_seconds += time.perf_counter() - started
 
 

@@ -124,7 +124,7 @@ WHOLE_PHASES = {"optimiser": "optimiser", "other": "between the phases"}
 MISSING = "not measured:"
 """Head of the reasons."""
 
-NO_MARK = "the system gives no peak of memory"
+NO_MARK = "no peak of memory: the system gives none, or a served model is not trained"
 
 Reasons = list[tuple[str, str, str]]
 """Variant, why, and what is missing, of every dash."""

@@ -119,3 +119,10 @@ def test_training_steps_are_timed_after_a_plain_model_and_apart_from_a_served_on
     (timed,) = launch(config, Request(TIMING), tmp_path).measured.timing
     assert requests[4:] == [["timing", "training_time"]]
     assert len(timed.training.raw_ms) == config.measure.train_steps
+
+
+def test_a_served_model_is_written_for_whatever_reads_it(config, tmp_path):
+    served = replace(config, measure=replace(config.measure, precision=Precision.int8_dynamic))
+    measured = launch(served, Request(("memory", "sizes")), tmp_path).measured
+    assert measured.memory.inference.kernel > 0
+    assert measured.sizes

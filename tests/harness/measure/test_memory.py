@@ -67,6 +67,17 @@ def test_what_is_left_out_is_part_of_the_baseline(machine, baseline):
     del kept
 
 
+def test_what_a_pause_needs_is_not_part_of_the_peak_by_either_instrument(machine, baseline):
+    with peak_memory(machine, baseline) as peak:
+        np.ones(5 * MB).sum()
+        with baseline.paused():
+            held = np.ones(25 * MB)
+            time.sleep(0.1)
+            del held
+    assert peak.kernel == pytest.approx(40 * MB, rel=0.3)
+    assert peak.sampled < 60 * MB
+
+
 def test_mark_alone_is_read_without_a_sampler(baseline):
     baseline.start()
     np.ones(25 * MB).sum()

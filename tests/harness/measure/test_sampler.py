@@ -63,7 +63,7 @@ def test_the_gpu_of_the_process_is_read_also_where_it_is_not_the_first(monkeypat
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 9)
     monkeypatch.setattr(memory, "nvidia_smi", lambda *query: None)
     machine = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 1))
-    baseline = SimpleNamespace(start=lambda: None, peak=lambda: 9, sampled=lambda sampler: sampler.peak)
+    baseline = SimpleNamespace(is_paused=False, start=lambda: None, peak=lambda: 9, sampled=lambda sampler: sampler.peak)
     with memory.peak_memory(machine, baseline) as peak:
         wait_for(lambda: len(asked) > 2)
     assert {*asked} == {machine.device}

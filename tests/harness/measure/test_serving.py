@@ -190,4 +190,5 @@ def test_the_memory_of_training_is_that_of_the_same_training_however_a_model_is_
     weights = plain["model/weights_bytes"]
     assert abs(plain["finetune/peak_memory_bytes"] - rounded["finetune/peak_memory_bytes"]) < weights / 2
     plain, rounded = sorted((plain, rounded), key=lambda values: -values["model/file_bytes"])
-    assert rounded["inference/peak_memory_bytes"] < plain["inference/peak_memory_bytes"] - weights / 4
+    less, of_weights = (plain[name] - rounded[name] for name in ("inference/peak_memory_bytes", "model/file_bytes"))
+    assert weights / 4 < less < of_weights + weights / 20  # and nothing of the libraries that a first call brings

@@ -1,11 +1,13 @@
 """What a fine-tuning took: counted on its real batches, and written at every evaluation."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import in_process
+import numpy as np
 import pytest
 
 from harness.config.choices import KeepBest
@@ -13,6 +15,7 @@ from harness.config.schema import FinetuneConfig, RunConfig
 from harness.hardware import energy
 from harness.hardware.energy import Counter
 from harness.measure import flops
+from harness.measure.memory import CLEAR
 from harness.models.heads import build_classifier
 from harness.tasks import prepared as cache
 from harness.tasks.batches import training_order
@@ -80,6 +83,19 @@ def test_energy_and_time_are_those_of_training_without_any_evaluation(done, keep
     assert seen.values[name] == 2 * seen.steps
     at_evaluations = {step: step for step in (seen.steps, 2 * seen.steps)} if keep_best is KeepBest.tune else {}
     assert seen.curves.get(name, {}) == at_evaluations
+
+
+@pytest.mark.skipif(not CLEAR.exists(), reason="this kernel gives no high-water mark")
+def test_the_peak_of_memory_is_that_of_training_without_any_evaluation(done, monkeypatch):
+    def predict(*given: object) -> np.ndarray:
+        held, answers = np.ones(50_000_000), predicted(*given)
+        time.sleep(0.1)
+        return answers + 0 * held[0]
+
+    predicted = evaluation.predict
+    monkeypatch.setattr(evaluation, "predict", predict)
+    seen = done(epochs=2, keep_best=KeepBest.tune)
+    assert max(seen.values[f"finetune/{one}peak_memory_bytes"] for one in ("", "sampled_")) < 250e6
 
 
 @pytest.mark.usefixtures("slow")

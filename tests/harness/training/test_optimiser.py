@@ -200,6 +200,14 @@ def test_muon_leaves_tables_that_layers_read_to_adamw(position):
     assert any(group["muon"] for group in groups)
 
 
+def test_matrices_decay_and_biases_do_not_also_where_they_have_a_row_for_each_head():
+    one = nn.Module()
+    for name in ("weight", "r_w_bias"):
+        setattr(one, name, nn.Parameter(torch.ones(2, 3)))
+    groups = make_optimiser(one, OptimiserConfig(weight_decay=0.2)).param_groups
+    assert {p: group["weight_decay"] for group in groups for p in group["params"]} == {one.weight: 0.2, one.r_w_bias: 0.0}
+
+
 def test_rates_fall_from_layer_to_layer_down_to_the_embeddings():
     one = layered()
     rates = rates_by_layer(one, 0.5)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import in_process
+import numpy as np
 import pytest
 import torch
 from numbered_words import config_on, read, words
@@ -15,11 +16,12 @@ from safetensors.torch import load_file
 from harness import paths
 from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig
 from harness.hardware.device import Machine
-from harness.measure.memory import Baseline
+from harness.measure.memory import CLEAR, Baseline
 from harness.models import config as choices
 from harness.models.objectives.config import ObjectiveName
-from harness.tracking.run_log import RunLog
-from harness.training import resume
+from harness.tracking.run_log import Reader, RunLog
+from harness.training import loop, resume
+from harness.training import pretrain as pretraining
 from harness.training.loop import Position
 from harness.training.pretrain import Keeping, pretrain
 
@@ -124,6 +126,22 @@ def test_resumed_between_two_kept_points_the_second_equals_that_of_an_uninterrup
     assert sorted(path.name for path in (folder / paths.KEPT).iterdir()) == sorted(
         path.name for path in (whole / paths.KEPT).iterdir()
     )
+
+
+@pytest.mark.skipif(not CLEAR.exists(), reason="this kernel gives no high-water mark")
+def test_the_peak_of_memory_is_that_of_all_processes_of_a_training(pretrained, monkeypatch):
+    def train(*given: object) -> None:
+        np.ones(12_500_000).sum()
+        loop.train(*given)
+
+    with monkeypatch.context() as patch:
+        kill_at(8, patch)
+        patch.setattr(pretraining, "train", train)
+        with pytest.raises(Killed):
+            pretrained("killed")
+    entries = Reader(pretrained("killed")).new_entries()
+    (peak,) = (entry["value"] for entry in entries if entry.get("result") == "pretrain/peak_memory_bytes")
+    assert peak > 90e6
 
 
 def test_the_average_is_what_is_kept_and_evaluated_and_the_training_is_the_same(pretrained):
