@@ -181,12 +181,15 @@ def predicting(make_run, tmp_path):
 
 
 def test_a_difference_of_few_items_and_one_that_seeds_decide_are_not_said_of_items(predicting, tmp_path):
+    one = [predicting("base", 100, 7), predicting("new", 150, 7), predicting("new", 150, 8)]
+    said = "\n".join(paragraphs(compare("s", one, errors=errors_in(tmp_path))))
+    assert "paired; 1 seed). Item sampling alone" in said
     few = [predicting("base", 6), predicting("new", 8)]
-    assert "Another sample" not in "\n".join(paragraphs(compare("s", few, errors=errors_in(tmp_path))))
+    assert "Item sampling alone" not in "\n".join(paragraphs(compare("s", few, errors=errors_in(tmp_path))))
     both = [predicting(arm, wrong + seed, seed + 1) for arm, wrong in (("base", 6), ("new", 130)) for seed in range(3)]
     text = "\n".join(paragraphs(compare("s", both, errors=errors_in(tmp_path))))
     assert "**new**: **worse** in score" in text
-    assert "Another sample" not in text
+    assert "Item sampling alone" not in text
 
 
 def test_predictions_narrow_the_share_of_the_items(predicting, tmp_path):
