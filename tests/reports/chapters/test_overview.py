@@ -312,13 +312,20 @@ def test_the_first_line_tells_seeds_from_pretrainings(make_run):
     assert "on sst2; 1 to 3 seeds each." in findings.compared(compare("s", uneven))
 
 
-@pytest.mark.parametrize(("begun", "beside"), [(5, " (after 2 pretrainings of another study that it shares)"), (20, "")])
-def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, begun, beside):
+@pytest.mark.parametrize(
+    ("count", "begun", "beside"),
+    [
+        (2, 5, " (after 2 pretrainings of another study that it shares)"),
+        (1, 5, " (after 1 pretraining of another study that it shares)"),
+        (2, 20, ""),
+    ],
+)
+def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, count, begun, beside):
     """The study's own runs come after it; what it shares may have begun before."""
     said = {tags.HYPOTHESIS: "no difference", tags.HYPOTHESIS_TIME: "10", tags.STUDY: "later"}
     own = [make_run("base", seed, {SCORE: 0.8}) for seed in range(2)]
     own = [replace(run, started=30, tags=run.tags | said) for run in own]
-    shared = [make_run("base", seed, {"pretrain/masked_loss": 3.0}, task=tags.PRETRAINING_TASK) for seed in range(2)]
+    shared = [make_run("base", seed, {"pretrain/masked_loss": 3.0}, task=tags.PRETRAINING_TASK) for seed in range(count)]
     shared = [replace(run, started=begun, tags=run.tags | {tags.STUDY: "earlier"}) for run in shared]
     text, found = parts(overview.hypotheses(compare("later", [*shared, *own], "base")))
     assert found == "- **Open**: what it names has no verdict here."
