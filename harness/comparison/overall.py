@@ -44,7 +44,7 @@ class Overall:
     def spread(self, label: str, name: str) -> Spread | None:
         """The mean over the tasks that the arm has, and its spread over replicates or rounds; None without any.
 
-        Where no replicate has all tasks, the mean over tasks alone: its `sd` is None.
+        Where no replicate has all tasks, or several sessions timed them, the mean over tasks alone: its `sd` is None.
         """
         rows = [row for section in self.having(label, name) if (row := section.row_of(label))]
         if not rows:
@@ -53,7 +53,9 @@ class Overall:
         logs = metric.by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
         means = [mean for row in rows if (mean := row.mean(name)) is not None]
         middle = geometric_mean(means) if logs else fmean(means)
-        values = self.by_round(label, name) or list(over_tasks([row.values(name) for row in rows], logs).values())
+        values = self.by_round(label, name)
+        if not values and not (name in launches.SHARED and any(run.launches for row in rows for run in row.runs)):
+            values = list(over_tasks([row.values(name) for row in rows], logs).values())  # seeds share what launches measure
         return replace(spread(values or [middle]), mean=middle)
 
     def by_round(self, label: str, name: str) -> list[float]:

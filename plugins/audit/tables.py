@@ -1,14 +1,17 @@
 """Scores of published tables against finished runs of the same weights under the same protocol."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from statistics import fmean, median, stdev
 
 from harness import tags
+from harness.comparison import arms
 from harness.comparison.paired import t_quantile
 from harness.comparison.runs import Run
 from harness.config.protocols import OF_TASKS
+from harness.models.keys import NEEDS
 from harness.paths import OF_TRIALS
 from harness.plugins.audit.claims import TableScore
 from harness.plugins.audit.scores import plain
@@ -19,6 +22,7 @@ STATISTICS: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "median"
 UNCHANGED = {
     "data.train_examples": "null",
     "data.validation_examples": "null",
+    "finetune.enabled": "true",
     "finetune.freeze_layers": "null",
     "finetune.keep_best": "none",
     "finetune.max_steps": "null",
@@ -33,6 +37,9 @@ UNCHANGED = {
 
 COMPARED = (*(f"{section}." for section in OF_TASKS), "protocol.starts_from", "search.")
 """Keys of a protocol that shape the scores of a run."""
+
+SAID = ("model_keys", "said_keys.model=", "said_keys.enhancement=")
+"""Parameters that list keys of the model which a command, or a choice of it, sets."""
 
 ROUNDED = 0.05
 """Points by which a published score may be off, as it has one decimal."""
@@ -80,7 +87,9 @@ def command(rows: list[TableScore]) -> str:
 def _changed(run: Run, protocol: Mapping[str, str]) -> list[str]:
     """What differs from the published weights and from the protocol: `data.train_examples=400`."""
     stated = UNCHANGED | {key: value.strip('"') for key, value in protocol.items() if key.startswith(COMPARED)}
-    layers = [run.metrics.get(f"{of}/params_component_layers") for of in ("published", "model")]
-    found = {key: run.params.get(key, "not recorded").replace("'", '"') for key in stated}
+    said = " ".join(value for key, value in run.params.items() if key.startswith(SAID))
+    stated |= {f"model.{key}": "as published" for key in re.findall(r"\w+", said) if key in (*NEEDS, "keep_layers")}
+    params = arms.stated(run.params)
+    found = {key: params.get(key, "not recorded").replace("'", '"') for key in stated}
     changed = [f"{key}={found[key]}" for key, value in stated.items() if plain(found[key]) != plain(value)]
-    return changed if layers[0] == layers[1] else [*changed, "changed layers"]
+    return changed if "model_keys" in run.params else [*changed, "model_keys=not recorded"]

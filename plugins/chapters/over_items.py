@@ -14,9 +14,9 @@ from harness.reports.writing.tables import present
 
 HEADING = "Scores with test-set sampling error"
 INTRO = """\
-Means over seeds with 95 % CI over the validation items (texts, pairs or questions): 1.96 standard errors, from 200 bootstrap
-samples; for F1 and Matthews' correlation by the delta method. They show how much a score varies with the items, not with the
-seeds."""
+Means over seeds with 95 % CI over the validation items (texts, pairs or questions): by the delta method for F1, precision,
+recall, Matthews' correlation and means over paradigms, from 200 bootstrap samples for other scores. They show how much a score
+varies with the items, not with the seeds."""
 TITLES = {name: title for name, title in SCORE_TITLES.items() if name != "score"} | {"loss": "squared error"}
 
 

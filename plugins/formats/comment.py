@@ -14,7 +14,8 @@ def comment(report: Report) -> Files:
         if isinstance(block, Table):
             rows = block.rows
             texts += markdown(Table(block.head, rows[:MOST_ARMS], block.left))
-            texts += [f"and {len(rows) - MOST_ARMS} more arms"] if len(rows) > MOST_ARMS else []
+            more = len(rows) - MOST_ARMS
+            texts += [f"and {more} more arm{'s' * (more > 1)}"] if more > 0 else []
             break
         texts += [block] if isinstance(block, str) else []
     screen = report.document.screen

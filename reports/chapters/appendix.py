@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from harness import tags
 from harness.comparison.compare import Comparison
 from harness.comparison.labels import in_order, seed_order
-from harness.comparison.paired import CONFIDENCE, grouped
+from harness.comparison.paired import CONFIDENCE, Design, grouped
 from harness.comparison.runs import Run, oldest_first
 from harness.comparison.verdicts import FEWEST_EXACT
 from harness.document import DASH, Block, Bullets, Section
@@ -43,9 +43,16 @@ def left_out(study: Study) -> Chapter:
 VALUES = """\
 Each value is a mean over seeds ± the sample standard deviation (latency and inference throughput: over launches). Below it is
 the change from {baseline} in percent; for scores and shares in points (1 point = 0.01), with percent if the baseline is at
-least 0.1. Changes use the seeds that both arms ran, or the launches of one session. Latency is the mean of the launches'
+least 0.1. Changes use {pairs}, or the launches of one session. Latency is the mean of the launches'
 medians. Times, rates and memory are compared as ratios, with geometric means; both value and change are divided by the
 reference workload, or neither. Fine-tuning seeds of one pretraining form one cluster, not independent evidence."""
+PAIRS = {
+    Design.SEEDS: "the seeds that both arms ran",
+    Design.RUNS: "all runs of both arms, which do not pair",
+    Design.ITEMS: "the items of one run of each arm",
+    Design.TASKS: "the tasks, with one run of each arm",
+}
+"""What repeats -> what a change is computed from."""
 MARKS = {
     "▲ better / ▼ worse": """\
 The triangle is a judgement, not the direction of the number: lower is better for parameters, FLOPs, time, memory and losses, \
@@ -97,7 +104,8 @@ def legend(study: Study) -> Chapter:
         ]
         for mark, text in MARKS.items()
     ]
-    compared = [VALUES.format(baseline=baseline), formats.table(["mark", "meaning"], marks, left=2)]
+    pairs = " or ".join(dict.fromkeys(PAIRS[section.design] for section in study.comparison.selected))
+    compared = [VALUES.format(baseline=baseline, pairs=pairs), formats.table(["mark", "meaning"], marks, left=2)]
     values = compared if len(labels) > 1 else [OF_ONE.format(arm=escape(next(iter(labels), "")))]
     return Chapter([Section("How to read the tables", [*values, UNITS], detail=True)])
 

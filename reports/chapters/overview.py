@@ -108,7 +108,7 @@ def hypotheses(comparison: Comparison) -> list[Block]:
         earlier = sum(run.started < time for run in runs if run.tags.get(tags.STUDY) == study)
         when = f"after {earlier} of its runs had begun" if earlier else "before the first run"
         shared = sum(run.started < time for run in every if run.is_pretraining and run.tags.get(tags.STUDY) != study)
-        when += f" (after {shared} pretrainings of another study that it shares)" if shared else ""
+        when += f" (after {shared} pretraining{'s' * (shared > 1)} of another study that it shares)" if shared else ""
         paragraphs.append(f"**Hypothesis**, written {when}, on {formats.date(time)}: {escape(recorded[tags.HYPOTHESIS])}")
         paragraphs += bullets(_found_of(comparison, recorded[tags.HYPOTHESIS]))
     return paragraphs

@@ -101,6 +101,7 @@ def without_constants(table: Table) -> tuple[Table, *tuple[str, ...]]:
     def is_constant(index: int) -> bool:
         first = arms[0][index]
         alike = all((row[index].text, row[index].value) == (first.text, first.value) for row in arms)
+        alike &= len({row[index].change for row in arms} - {""}) < 2
         has_none = all(row[index].text == DASH for row in references)
         return first.value is not None and first.unit not in SHARES and alike and has_none
 

@@ -63,12 +63,13 @@ def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
 
 def sentence(section: Section, row: Row, paired: Paired, count: int) -> str:
     """`**windowed** on distance: wrong on 124 items more of 500 (...)`."""
-    seeds = tables.replicates_text(row) if len(paired.before) == len(row.runs) else f"{len(paired.before)} seeds"
+    number = len(paired.before)
+    seeds = tables.replicates_text(row) if number == len(row.runs) else f"{number} seed{'s' * (number > 1)}"
     ends = tuple(100 * end for end in paired.interval_at(1 - LEVEL / count))
-    number, more = round(abs(paired.change) * paired.count, 1), "more" if paired.change > 0 else "fewer"
+    items, more = round(abs(paired.change) * paired.count, 1), "more" if paired.change > 0 else "fewer"
     family = f", corrected for {count} comparisons" if count > 1 else ""
     return (
-        f"**{escape(row.label)}** on {escape(section.name)}: {WRONG[paired.what]} {number:g} {more} of "
+        f"**{escape(row.label)}** on {escape(section.name)}: {WRONG[paired.what]} {items:g} {more} of "
         f"{paired.count:,} items than {escape(section.baseline)} ({formats.difference(100 * paired.change, '%', ends)} of the "
         f"items: 95 % interval over items, paired{family}; {seeds}). Item sampling alone does not explain this; other seeds "
         "could still differ."

@@ -114,11 +114,14 @@ def test_tasks_with_launches_of_their_own_are_averaged_round_by_round(timed):
 
 def test_sessions_are_independent_of_one_another(timed):
     runs = [
-        timed(arm, times, task=task, session=session)
+        timed(arm, times, seed, task=task, session=session)
         for task, session in (("sst2", "s1"), ("cola", "s2"))
         for arm, times in {"base": [10.0, 10.0, 10.0], "new": [11.0, 12.0, 13.0]}.items()
+        for seed in (0, 1)
     ]
-    change = overall.of_tasks(compare("s", runs)).change("new", LATENCY)
+    over = overall.of_tasks(compare("s", runs))
+    assert over.spread("new", LATENCY).sd is None  # no round, and no seed, is of both
+    change = over.change("new", LATENCY)
     error = np.std(np.log([1.1, 1.2, 1.3]), ddof=1) / math.sqrt(3)
     assert (change.n, change.evidence.found.error) == (6, pytest.approx(error / math.sqrt(2), rel=1e-6))
     assert change.evidence.found.freedom == pytest.approx(4)

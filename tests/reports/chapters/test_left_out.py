@@ -1,8 +1,12 @@
-"""Runs that do not count are named, also those that were never started."""
+"""Runs that do not count are named, also those that were never started; the legend says what changes are computed from."""
 
 import json
 
+import pytest
+
+from harness import tags
 from harness.comparison.compare import compare
+from harness.comparison.paired import Design
 from harness.reports.chapters import appendix
 from harness.reports.reading.study import Study
 
@@ -35,3 +39,17 @@ def test_nothing_is_said_where_everything_ran_or_no_plan_is_known(make_run, tmp_
 def test_runs_that_failed_are_in_the_table(make_run):
     made = appendix.left_out(Study(compare("s", [make_run(), make_run("small", status="failed")])))
     assert "| small-0 | small | sst2 | 0 | failed |" in made.paragraphs[1]
+
+
+@pytest.mark.parametrize(
+    ("design", "said"),
+    [
+        (None, "the seeds that both arms ran"),
+        (Design.RUNS, "all runs of both arms, which do not pair"),
+        (Design.ITEMS, "the items of one run of each arm"),
+    ],
+)
+def test_the_legend_says_what_changes_are_computed_from(make_run, design, said):
+    stated = {tags.DESIGN: design} if design else {}
+    comparison = compare("s", [make_run(arm, 0, {"eval/score": 0.5}, **stated) for arm in ("base", "new")])
+    assert f"Changes use {said}, or" in "\n".join(appendix.legend(Study(comparison)).paragraphs)

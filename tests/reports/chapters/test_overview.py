@@ -181,12 +181,15 @@ def predicting(make_run, tmp_path):
 
 
 def test_a_difference_of_few_items_and_one_that_seeds_decide_are_not_said_of_items(predicting, tmp_path):
+    one = [predicting("base", 100, 7), predicting("new", 150, 7), predicting("new", 150, 8)]
+    said = "\n".join(paragraphs(compare("s", one, errors=errors_in(tmp_path))))
+    assert "paired; 1 seed). Item sampling alone" in said
     few = [predicting("base", 6), predicting("new", 8)]
-    assert "Another sample" not in "\n".join(paragraphs(compare("s", few, errors=errors_in(tmp_path))))
+    assert "Item sampling alone" not in "\n".join(paragraphs(compare("s", few, errors=errors_in(tmp_path))))
     both = [predicting(arm, wrong + seed, seed + 1) for arm, wrong in (("base", 6), ("new", 130)) for seed in range(3)]
     text = "\n".join(paragraphs(compare("s", both, errors=errors_in(tmp_path))))
     assert "**new**: **worse** in score" in text
-    assert "Another sample" not in text
+    assert "Item sampling alone" not in text
 
 
 def test_predictions_narrow_the_share_of_the_items(predicting, tmp_path):
@@ -309,13 +312,20 @@ def test_the_first_line_tells_seeds_from_pretrainings(make_run):
     assert "on sst2; 1 to 3 seeds each." in findings.compared(compare("s", uneven))
 
 
-@pytest.mark.parametrize(("begun", "beside"), [(5, " (after 2 pretrainings of another study that it shares)"), (20, "")])
-def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, begun, beside):
+@pytest.mark.parametrize(
+    ("count", "begun", "beside"),
+    [
+        (2, 5, " (after 2 pretrainings of another study that it shares)"),
+        (1, 5, " (after 1 pretraining of another study that it shares)"),
+        (2, 20, ""),
+    ],
+)
+def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, count, begun, beside):
     """The study's own runs come after it; what it shares may have begun before."""
     said = {tags.HYPOTHESIS: "no difference", tags.HYPOTHESIS_TIME: "10", tags.STUDY: "later"}
     own = [make_run("base", seed, {SCORE: 0.8}) for seed in range(2)]
     own = [replace(run, started=30, tags=run.tags | said) for run in own]
-    shared = [make_run("base", seed, {"pretrain/masked_loss": 3.0}, task=tags.PRETRAINING_TASK) for seed in range(2)]
+    shared = [make_run("base", seed, {"pretrain/masked_loss": 3.0}, task=tags.PRETRAINING_TASK) for seed in range(count)]
     shared = [replace(run, started=begun, tags=run.tags | {tags.STUDY: "earlier"}) for run in shared]
     text, found = parts(overview.hypotheses(compare("later", [*shared, *own], "base")))
     assert found == "- **Open**: what it names has no verdict here."

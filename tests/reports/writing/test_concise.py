@@ -49,6 +49,7 @@ def test_a_number_that_is_equal_for_all_arms_is_said_below_the_table():
     for rows in (
         [["a", size, losses[0]]],
         [["a", size, losses[0]], ["b", near, losses[1]]],
+        [["a", size, losses[0]], ["b", same, losses[1]], ["c", Cell("1 M", 1e6, "parameters", "0.0 % ~"), losses[1]]],
         [["a", size, "x"], ["*guess*", "2", "x"]],
     ):
         assert len(blocks(*rows)) == 1
