@@ -18,7 +18,7 @@ from harness.terminal import Inert, listed, live_line
 
 def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    words = [at_home(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     command.open_streams()
     redact.learn(os.environ)
     redact.redact_logs()
@@ -32,6 +32,12 @@ def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     label = " ".join(filter(None, ["harness", "" if name == "run" else name]))
     called = arguments is not None if called is None else called
     return command.exit_code(label, rest, lambda: _run(name or "run", rest), called=called, verbose=verbose)
+
+
+def at_home(word: str) -> str:
+    """`key=/home/me/runs` of `key=~/runs`: a shell expands `~` at the beginning of a word alone."""
+    key, equals, value = word.partition("=")
+    return key + equals + re.sub(r"(^|(?<=[,['\"]))~(?=/|$)", lambda _: os.path.expanduser("~"), value)
 
 
 def _run(name: str, words: list[str]) -> int:

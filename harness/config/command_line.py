@@ -17,8 +17,21 @@ from harness.config.keys import known_keys, meant_keys
 from harness.config.schema import key_of, stated_keys
 from harness.errors import InputError, unknown
 
-VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
-FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")
+VALUED = (
+    "--config-dir",
+    "-cd",
+    "--config-path",
+    "-cp",
+    "--config-name",
+    "-cn",
+    "--cfg",
+    "-c",
+    "--package",
+    "-p",
+    "--info",
+    "-i",
+)
+FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc")
 """Options of Hydra that users need: those with a value, and those without."""
 
 LONG = {short: name for name, short in itertools.pairwise((*VALUED, *FLAGS)) if not short.startswith("--")}
@@ -26,6 +39,9 @@ LONG = {short: name for name, short in itertools.pairwise((*VALUED, *FLAGS)) if 
 
 QUIET, QUIET_KEY = ("--quiet", "-q"), "sweep.quiet=true"
 """Options of a run, and the setting that they stand for."""
+
+EXAMPLES = {"--cfg": "job", "--info": "all"}
+"""Option -> a value that it may have; of all others a folder."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +80,11 @@ def read(arguments: list[str]) -> CommandLine:
         if name in VALUED and not equals:
             following = next(rest, None)
             if following is None:
-                raise InputError(f"{name} needs a value, such as {name} FOLDER")
+                raise InputError(f"{name} needs a value, such as {name} {EXAMPLES.get(LONG.get(name, name), 'FOLDER')}")
             words.append(value := following)
         options[LONG.get(name, name)] = value
+    if "--cfg" not in options and (alone := {"--package", "--resolve"} & options.keys()):
+        raise InputError(f"{min(alone)} has no effect without --cfg: add --cfg job")
     return CommandLine(options, overrides, [*words, *overrides])
 
 
