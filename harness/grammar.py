@@ -220,6 +220,8 @@ class Grammar:
                 raise unknown("key", on_one_line(typed), self.keys, self._call)
         for option in (*self.words.values(), *self.keys.values()):
             if option.default is MISSING and option.field not in values:
+                if typed := difflib.get_close_matches(option.name, map(group_of, choices), n=1):
+                    raise unknown("key", *typed, self.keys, self._call, [option.name])
                 raise InputError(f"{option.written} is missing: {option.wanted}")
         return values | ({"choices": tuple(choices)} if self._composed else {})
 

@@ -70,6 +70,15 @@ def test_wrong_words_and_old_spellings_are_one_line(words, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_misspelt_key_is_named_before_the_one_that_is_missing():
+    @dataclass(frozen=True, kw_only=True)
+    class Writes(Composed):
+        to: Path = key(meaning="A file.")
+
+    with pytest.raises(InputError, match="unknown key 'too'; did you mean 'to'"):
+        parse(["task=bag", "too=x"], Writes, "test")
+
+
 @pytest.mark.parametrize(
     ("words", "field", "value"),
     [
