@@ -1,6 +1,7 @@
 """The command line: `python -m harness [COMMAND] [argument ...]`, without a command `run`."""
 
 import contextlib
+import difflib
 import logging
 import os
 import re
@@ -12,7 +13,7 @@ import harness
 from harness import command, extensions, grammar, redact
 from harness.commands import COMPLETION, Command, commands, find, imported, is_command
 from harness.config.help import GROUPS, first_page, further_pages, meant
-from harness.errors import unknown
+from harness.errors import InputError, unknown
 from harness.terminal import Inert, listed, live_line
 
 
@@ -96,7 +97,12 @@ def _help(topics: list[str]) -> str:
         return first_page(descriptions)
     page_of = imported("harness.config.keys:page_of")  # the schema, which the first page does without
     pages = further_pages(descriptions)
-    return "\n\n".join(pages[topic] if topic in pages else page_of(topic) for topic in topics)
+    try:
+        return "\n\n".join(pages[topic] if topic in pages else page_of(topic) for topic in topics)
+    except InputError:
+        if near := difflib.get_close_matches(" ".join(topics), descriptions, n=1, cutoff=0.8):
+            raise unknown("command", " ".join(topics), descriptions, "python -m harness", near) from None
+        raise
 
 
 if __name__ == "__main__":

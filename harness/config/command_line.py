@@ -1,6 +1,7 @@
 """The words of a command: options, settings, and the names, addresses and folders in them; and its jobs elsewhere."""
 
 import contextlib
+import difflib
 import itertools
 import os
 import re
@@ -16,6 +17,7 @@ from harness.config.help import GROUPS
 from harness.config.keys import known_keys, meant_keys
 from harness.config.schema import key_of, stated_keys
 from harness.errors import InputError, unknown
+from harness.grammar import HELP
 
 VALUED = (
     "--config-dir",
@@ -107,9 +109,11 @@ def settings(words: Iterable[str], own: Container[str] = ()) -> list[str]:
 def _unknown_option(argument: str, following: str) -> InputError:
     """The error for it, with the setting that is meant where its name is near that of one."""
     name, equals, value = argument.lstrip("-").partition("=")
-    meant = meant_keys(name.replace("-", "_"), {*known_keys(), *GROUPS}) if argument.startswith("--") else []
+    every = (*VALUED, *FLAGS, *QUIET, *HELP, "--version")
+    is_option = not argument.startswith("--") or difflib.get_close_matches(argument, every, cutoff=0.8)
+    meant = [] if is_option else meant_keys(name.replace("-", "_"), {*known_keys(), *GROUPS})
     if not meant:
-        return unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "")
+        return unknown("option", argument, every, "")
     suggested = " or ".join(f"{key}={value if equals else following}" for key in meant)
     return InputError(f"unknown option {argument!r}: did you mean {suggested}?")
 
