@@ -1,6 +1,7 @@
 """The command line: `python -m harness [COMMAND] [argument ...]`, without a command `run`."""
 
 import contextlib
+import difflib
 import logging
 import os
 import re
@@ -12,13 +13,13 @@ import harness
 from harness import command, extensions, grammar, redact
 from harness.commands import COMPLETION, Command, commands, find, imported, is_command
 from harness.config.help import GROUPS, first_page, further_pages, meant
-from harness.errors import unknown
+from harness.errors import InputError, unknown
 from harness.terminal import Inert, listed, live_line
 
 
 def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    words = [at_home(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     command.open_streams()
     redact.learn(os.environ)
     redact.redact_logs()
@@ -32,6 +33,12 @@ def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     label = " ".join(filter(None, ["harness", "" if name == "run" else name]))
     called = arguments is not None if called is None else called
     return command.exit_code(label, rest, lambda: _run(name or "run", rest), called=called, verbose=verbose)
+
+
+def at_home(word: str) -> str:
+    """`key=/home/me/runs` of `key=~/runs`: a shell expands `~` at the beginning of a word alone."""
+    key, equals, value = word.partition("=")
+    return key + equals + re.sub(r"(^|(?<=[,['\"]))~(?=/|$)", lambda _: os.path.expanduser("~"), value)
 
 
 def _run(name: str, words: list[str]) -> int:
@@ -90,7 +97,12 @@ def _help(topics: list[str]) -> str:
         return first_page(descriptions)
     page_of = imported("harness.config.keys:page_of")  # the schema, which the first page does without
     pages = further_pages(descriptions)
-    return "\n\n".join(pages[topic] if topic in pages else page_of(topic) for topic in topics)
+    try:
+        return "\n\n".join(pages[topic] if topic in pages else page_of(topic) for topic in topics)
+    except InputError:
+        if near := difflib.get_close_matches(" ".join(topics), descriptions, n=1, cutoff=0.8):
+            raise unknown("command", " ".join(topics), descriptions, "python -m harness", near) from None
+        raise
 
 
 if __name__ == "__main__":

@@ -179,7 +179,9 @@ class Grammar:
         self.keys = {option.name: option for option in every if not option.is_word}
         self.words = {option.name: option for option in every if option.is_word}
         self._named = {old: self.keys[new] for old, new in OLD.items() if new in self.keys} | self.keys
-        self._named |= {option.field: option for option in self.words.values()}
+        of_words = {option.field: option for option in self.words.values()}
+        self._named |= of_words
+        self._typed = {*self.keys, *of_words}
         self.takes_config = "config_dir" in hints
 
     def values(self, words: Sequence[str]) -> dict[str, Any]:
@@ -217,9 +219,11 @@ class Grammar:
             elif self._composed:
                 choices.append(text)
             else:
-                raise unknown("key", on_one_line(typed), self.keys, self._call)
+                raise unknown("key", on_one_line(typed), self._typed, self._call)
         for option in (*self.words.values(), *self.keys.values()):
             if option.default is MISSING and option.field not in values:
+                if near := difflib.get_close_matches(option.name, map(group_of, choices), n=1):
+                    raise unknown("key", near[0], self.keys, self._call, [option.name])
                 raise InputError(f"{option.written} is missing: {option.wanted}")
         return values | ({"choices": tuple(choices)} if self._composed else {})
 
@@ -228,7 +232,7 @@ class Grammar:
         name, equals, _ = text.partition("=")
         if not self.words or text.startswith(("+", "~")):
             return False
-        return not equals or Path(text).exists() or not (self._composed or difflib.get_close_matches(name, self.keys))
+        return not equals or Path(text).exists() or not (self._composed or difflib.get_close_matches(name, self._typed))
 
 
 def _add(values: dict[str, Any], option: Option, text: str) -> None:

@@ -1,6 +1,7 @@
 """The words of a command: options, settings, and the names, addresses and folders in them; and its jobs elsewhere."""
 
 import contextlib
+import difflib
 import itertools
 import os
 import re
@@ -16,9 +17,23 @@ from harness.config.help import GROUPS
 from harness.config.keys import known_keys, meant_keys
 from harness.config.schema import key_of, stated_keys
 from harness.errors import InputError, unknown
+from harness.grammar import HELP
 
-VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
-FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")
+VALUED = (
+    "--config-dir",
+    "-cd",
+    "--config-path",
+    "-cp",
+    "--config-name",
+    "-cn",
+    "--cfg",
+    "-c",
+    "--package",
+    "-p",
+    "--info",
+    "-i",
+)
+FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc")
 """Options of Hydra that users need: those with a value, and those without."""
 
 LONG = {short: name for name, short in itertools.pairwise((*VALUED, *FLAGS)) if not short.startswith("--")}
@@ -26,6 +41,9 @@ LONG = {short: name for name, short in itertools.pairwise((*VALUED, *FLAGS)) if 
 
 QUIET, QUIET_KEY = ("--quiet", "-q"), "sweep.quiet=true"
 """Options of a run, and the setting that they stand for."""
+
+EXAMPLES = {"--cfg": "job", "--info": "all"}
+"""Option -> a value that it may have; of all others a folder."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +82,11 @@ def read(arguments: list[str]) -> CommandLine:
         if name in VALUED and not equals:
             following = next(rest, None)
             if following is None:
-                raise InputError(f"{name} needs a value, such as {name} FOLDER")
+                raise InputError(f"{name} needs a value, such as {name} {EXAMPLES.get(LONG.get(name, name), 'FOLDER')}")
             words.append(value := following)
         options[LONG.get(name, name)] = value
+    if "--cfg" not in options and (alone := {"--package", "--resolve"} & options.keys()):
+        raise InputError(f"{min(alone)} has no effect without --cfg: add --cfg job")
     return CommandLine(options, overrides, [*words, *overrides])
 
 
@@ -89,9 +109,11 @@ def settings(words: Iterable[str], own: Container[str] = ()) -> list[str]:
 def _unknown_option(argument: str, following: str) -> InputError:
     """The error for it, with the setting that is meant where its name is near that of one."""
     name, equals, value = argument.lstrip("-").partition("=")
-    meant = meant_keys(name.replace("-", "_"), {*known_keys(), *GROUPS}) if argument.startswith("--") else []
+    every = (*VALUED, *FLAGS, *QUIET, *HELP, "--version")
+    is_option = not argument.startswith("--") or difflib.get_close_matches(argument, every, cutoff=0.8)
+    meant = [] if is_option else meant_keys(name.replace("-", "_"), {*known_keys(), *GROUPS})
     if not meant:
-        return unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "")
+        return unknown("option", argument, every, "")
     suggested = " or ".join(f"{key}={value if equals else following}" for key in meant)
     return InputError(f"unknown option {argument!r}: did you mean {suggested}?")
 

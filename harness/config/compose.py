@@ -80,7 +80,7 @@ KEYS_IN_ARM_NAME = (
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
 
-SHOWN_BY_HYDRA = {"--cfg", "--resolve", "--info", "--hydra-help", "--shell-completion"}
+SHOWN_BY_HYDRA = {"--cfg", "--resolve", "--info", "--shell-completion"}
 """Options with which Hydra prints something and nothing runs."""
 
 SETS_HYDRA = ("experiment", "hydra", "--config-dir", "--config-name", "--config-path")
@@ -147,8 +147,14 @@ def main(
 def _shown_by_hydra() -> int:
     _make_known_to_hydra()
     OwnFolder.path = None  # Hydra reads the option itself
+    said = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()) as output:  # Hydra has a traceback where its reader has ended
-        hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(lambda _: None)()
+        try:
+            with contextlib.redirect_stderr(said):
+                hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(lambda _: None)()
+        except SystemExit as error:
+            *_, line = ["", *said.getvalue().splitlines()]
+            raise InputError(line.partition("error: ")[2] or line) from error
     print(output.getvalue(), end="")
     return 0
 
@@ -207,7 +213,7 @@ class Source:
         """The search path of a command line; InputError for a folder that does not exist."""
         folder = options.get("--config-dir")
         if folder is not None and not Path(folder).is_dir():
-            raise InputError(f"--config-dir={folder}: Additional config directory {str(Path(folder).absolute())!r} not found")
+            raise InputError(f"--config-dir={folder!r} is not a folder: expected one with groups, such as model/NAME.yaml")
         return cls(
             str(Path(options.get("--config-path", cls.folder)).absolute()),
             options.get("--config-name", cls.name),

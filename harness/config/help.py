@@ -73,8 +73,9 @@ def synonyms() -> dict[str, Any]:
 
 
 def meant(word: str, commands: Iterable[str]) -> list[str]:
-    """Commands that an unknown word may mean, by synonym or similar spelling; empty without a match."""
+    """Commands, or a choice of a group, that an unknown word may mean, by synonym or spelling; empty without a match."""
     words = {alias: command for command, aliases in synonyms()["commands"].items() for alias in aliases.split()}
     words |= {name.split()[-1]: f"harness {name}" for name in commands}
+    words |= {group: f"harness {group}=NAME" for group in GROUPS if group not in words}
     near = [word.lower()] if word.lower() in words else difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.8)
     return [f"python -m {words[name]}" for name in near]

@@ -36,7 +36,7 @@ STATED = "model.recipe."
 
 PACKAGE = re.compile(r"^# @package (\w+)", re.MULTILINE)
 
-OTHER_NAMES = {"pretrain.from": "pretrain.checkpoint"}
+OTHER_NAMES = {"pretrain.from": "pretrain.checkpoint", "finetune.from": "pretrain.checkpoint"}
 """Key as it is typed -> key of the schema."""
 
 
@@ -53,12 +53,18 @@ def unknown_key(key: str) -> InputError:
     """The error for a key that the config does not have."""
     if key in REMOVED:
         return InputError(REMOVED[key])
-    section = key.rpartition(".")[0]
+    if key in GROUPS:
+        head = next((f"; a file of it begins with `# @package {name}`" for name in sorted(_packages(key))), "")
+        return InputError(f"{key!r} is a group without keys of its own: choose one by {key}=NAME{head}")
+    section, _, last = key.rpartition(".")
+    if section and last == section:
+        return InputError(f"unknown key {key!r}: leave out one {last!r}; a file of this group has its keys without it")
     while section not in ("", *known_keys()):
         section = section.rpartition(".")[0]
     siblings = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else GROUPS)
     nearest = difflib.get_close_matches(key, siblings, n=FEW, cutoff=0.0)
-    error = unknown("key", key, nearest, section, meant_keys(key, {*known_keys(), *GROUPS}))
+    meant = [OTHER_NAMES[key]] if key in OTHER_NAMES else meant_keys(key, {*known_keys(), *GROUPS})
+    error = unknown("key", key, nearest, section, meant)
     if len(nearest) == len(siblings):
         return error
     return InputError(f"{error}; all {len(siblings)}: python -m harness --help {section.partition('.')[0]}".rstrip())
@@ -119,9 +125,14 @@ def page_of(topic: str) -> str:
 def _page_of_group(group: str) -> str:
     mark = " (* is the default)" if default_choices().get(group) else ""
     lines = [f"{group}: {GROUPS[group]}", "", f"Choices{mark}", *choices_of(group)]
-    texts = [(conf_directory() / group / f"{name}.yaml").read_text() for name in names(group)]
-    packages = {match[1] for text in texts for match in PACKAGE.finditer(text)} - {"_global_"}
+    packages = _packages(group) - {"_global_"}
     return "\n".join([*lines, *(f"\nEach choice sets keys of {name}, which --help {name} lists." for name in packages)])
+
+
+def _packages(group: str) -> set[str]:
+    """Sections that the shipped files of the group set."""
+    texts = [(conf_directory() / group / f"{name}.yaml").read_text() for name in names(group)]
+    return {match[1] for text in texts for match in PACKAGE.finditer(text)}
 
 
 WIDEST = 32

@@ -15,7 +15,6 @@ from filelock import FileLock
 
 from harness import paths, records, tags
 from harness.config import command_line
-from harness.config.command_line import QUIET_KEY
 from harness.config.schema import key_of
 from harness.errors import LONGEST, InputError, on_one_line
 from harness.records import CorruptError
@@ -55,8 +54,8 @@ class Plan(TypedDict):
 Plans = dict[str, Plan]
 """Content of the plan of a study: by command."""
 
-AGAIN = ("rerun=true", "sweep.retime=true")
-"""Words of a command that repeat finished work."""
+AGAIN = ("rerun", "sweep.retime", "sweep.quiet")
+"""Keys that repeat finished work, or print less."""
 
 
 def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None:
@@ -95,7 +94,7 @@ def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None
 
 def command() -> str:
     """This command, to be called again: without secrets, -q, and keys that would run or time again what is finished."""
-    repeated = (word for word in sys.argv[1:] if word.lstrip("+") not in (*AGAIN, QUIET_KEY))
+    repeated = (word for word in sys.argv[1:] if word.lstrip("+").partition("=")[0] not in AGAIN)
     return shlex.join(["python", "-m", "harness", *words(repeated)])
 
 

@@ -103,7 +103,8 @@ def manifest(folder: Path) -> Manifest:
             raise InputError(f"{MANIFEST} lacks {min(missing)}: expected {EXPECTED}")
         _ = content.choices
     except (OSError, InputError) as error:
-        raise InputError(f"{str(folder)!r} is not an archive: {error}") from error
+        reason = f"{MANIFEST}: {error.strerror}" if isinstance(error, OSError) else error
+        raise InputError(f"{str(folder)!r} is not an archive: {reason}") from error
     return content
 
 

@@ -16,6 +16,8 @@ def main(options: Submission) -> int:
     """0; InputError where a run has no answers, or two have the same file."""
     found: dict[str, Path] = {}
     for folder in options.folders:
+        if not folder.is_dir():
+            raise InputError(f"{str(folder)!r} is not a folder: expected that of a run")
         files = sorted((folder / FOLDER).glob("*.tsv"))
         if not files:
             raise InputError(f"{folder} has no files to submit: run it with finetune.submit=true")

@@ -5,7 +5,7 @@ python -m harness clean [output=multirun] [--dry-run] [--yes]
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness import paths
@@ -31,17 +31,17 @@ def main(options: Clean) -> int:
     if not unused:
         print(f"nothing to remove in {options.output}")
         return 0
-    total = sum(leftover.size for leftover in unused)
     print(_listed(unused, output))
-    print(f"{len(unused)} files and folders, {scaled(total, 'B')}")
+    print(f"{len(unused)} files and folders, {_size(unused)}")
     if options.dry_run:
         return 0
     if not confirmed(options.yes, "clean"):
         return 1
     with alone(output):
         still = {leftover.path for leftover in leftovers.find(output)}  # a run may have begun meanwhile
-        left = [leftover for leftover in unused if leftover.path in still and not leftovers.remove(leftover)]
-    print(f"removed {scaled(total - sum(leftover.size for leftover in left), 'B')}")
+        unused = [leftover for leftover in unused if leftover.path in still]
+        left = [leftover for leftover in unused if not leftovers.remove(leftover)]
+    print(f"removed {_size(leftover for leftover in unused if leftover not in left)}")
     for leftover in left:
         print(f"could not be removed: {leftover.path}")
     return 1 if left else 0
@@ -70,9 +70,13 @@ def alone(output: Path) -> Iterator[None]:
         yield
 
 
+def _size(unused: Iterable[leftovers.Leftover]) -> str:
+    return scaled(sum(leftover.size for leftover in unused), "B")
+
+
 def _listed(unused: list[leftovers.Leftover], output: Path) -> str:
     largest = sorted(unused, key=lambda leftover: -leftover.size)
     rows = [(str(it.path.relative_to(output.absolute())), scaled(it.size, "B"), it.why) for it in largest[:MOST]]
     if len(largest) > MOST:
-        rows.append((f"{len(largest) - MOST} smaller ones", scaled(sum(it.size for it in largest[MOST:]), "B"), ""))
+        rows.append((f"{len(largest) - MOST} smaller ones", _size(largest[MOST:]), ""))
     return table(("path", "size", "reason"), rows, "lrl")

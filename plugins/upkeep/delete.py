@@ -23,7 +23,7 @@ from harness.tracking import run_log
 from harness.tracking.trackers import complaint
 
 LISTED = 3
-"""Runs that are named of those that need the weights."""
+"""Names that are listed."""
 
 
 def main(options: Delete) -> int:
@@ -31,7 +31,10 @@ def main(options: Delete) -> int:
     output = Path(options.output).absolute()
     known = status.studies(options.output)
     studies = [output / name for name in (options.name, options.name + paths.OF_TRIALS) if name in known]
-    folders = studies or [find_run.folder_of(options.name, "delete", options.output, options.uri)]
+    try:
+        folders = studies or [find_run.folder_of(options.name, "STUDY|RUN", options.output, options.uri)]
+    except InputError as error:
+        raise InputError(f"{error}; studies: {some_of(sorted(known), LISTED) or 'none'}") from error
     is_run = folders[0].parent.parent == output and paths.is_record(folders[0] / run_log.RECORD)
     if not (studies or is_run) or any(paths.is_linked(folder, output) for folder in folders):
         raise InputError(f"{options.name!r} is neither a study nor a run below output={options.output!r}")

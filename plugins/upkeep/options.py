@@ -49,4 +49,4 @@ class Ui(OutputFolder):
     Ctrl-C.
     """
 
-    port: int = key(5000, "Port on this machine.", range=Range(at_least=0, at_most=65535))
+    port: int = key(5000, "Port on this machine.", range=Range(at_least=1, at_most=65535))

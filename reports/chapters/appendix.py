@@ -116,8 +116,8 @@ Commands of the runs that count, in order; arms of one command are timed in one 
 `rerun=true` repeats them, `sweep.retime=true` repeats their timing. Relative paths start where the command was typed."""
 MOST_ARMS = 6
 """Arms that are named."""
-AGAIN = ("rerun=true", "sweep.retime=true", "sweep.quiet=true", "-q", "--quiet")
-"""Words that repeat what is finished, or print less."""
+AGAIN = ("rerun", "sweep.retime", "sweep.quiet", "-q", "--quiet")
+"""Keys and options that repeat what is finished, or print less."""
 
 
 def reproduce(study: Study) -> Chapter:
@@ -135,7 +135,7 @@ def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
     """Command for a shell -> its runs, oldest first; passwords in it are hidden, and what calls no harness is left out."""
     typed = ((command_of(run.tags.get(tags.COMMAND, "")), run) for run in oldest_first(runs))
     return grouped(
-        (shlex.join(["python", "-m", *(word for word in words if word.lstrip("+") not in AGAIN)]), run)
+        (shlex.join(["python", "-m", *(word for word in words if word.lstrip("+").partition("=")[0] not in AGAIN)]), run)
         for words, run in typed
         if words
     )

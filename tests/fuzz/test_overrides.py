@@ -42,10 +42,7 @@ DATA = yaml.safe_load(Path(__file__).with_name("overrides.yaml").read_text())
 
 def is_of_the_shell(words: list[str]) -> bool:
     """Whether a word asks for help, a version, a completion, or another way of composing, which is no override."""
-    return any(
-        re.match(r"-(h|-help|-version|sc|-shell|-info|i|-cfg|c|-hydra-help|cp|-config)|\+*hydra\.(help|mode)", one)
-        for one in words
-    )
+    return any(re.match(r"-(h|-help|-version|sc|-shell|-info|i|-cfg|c|cp|-config)|\+*hydra\.(help|mode)", one) for one in words)
 
 
 @pytest.fixture

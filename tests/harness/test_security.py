@@ -203,13 +203,15 @@ def test_code_that_a_file_names_is_refused(tell, tmp_path, name):
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.parametrize("way", [["hydra.searchpath=['file://my']"], ["--config-dir", "my"], ["--config-dir", "my", "--info"]])
+@pytest.mark.parametrize(
+    "way", [["hydra.searchpath=['file://my']"], ["--config-dir", "my"], ["--config-dir", "my", "--info=all"]]
+)
 def test_a_later_arm_of_a_sweep_sets_no_logging(tell, tmp_path, way):
     (tmp_path / "my" / "model").mkdir(parents=True)
     (tmp_path / "my" / "model" / "mine.yaml").write_text(f"{GLOBAL}hydra: {{job_logging: {EMPTIES}}}\n")
     (tmp_path / "kept").write_text("kept")
     for launcher in ("basic", "joblib"):
-        models = "mine" if "--info" in way else "base,mine"
+        models = "mine" if "--info=all" in way else "base,mine"
         printed = tell(*way, "-m", "task=bag", f"model={models}", f"hydra/launcher={launcher}")
         assert_refused(printed, "hydra.job_logging.")
         assert (tmp_path / "kept").read_text() == "kept"

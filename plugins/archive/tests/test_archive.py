@@ -310,7 +310,7 @@ def test_a_folder_of_anything_else_is_neither_read_nor_replaced(tmp_path, capsys
     assert main(["archive", "demo", f"to={tmp_path}"]) == 2
     assert "has other files; expected a new folder, or an archive to replace" in capsys.readouterr().err
     assert main(["verify", str(tmp_path)]) == 2
-    assert "is not an archive" in capsys.readouterr().err
+    assert "is not an archive: manifest.json: No such file or directory\n" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 

@@ -57,3 +57,4 @@ def test_run_without_answers_is_one_line(tmp_path, run_harness):
     done = run_harness("submission", "run")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "harness submission: run has no files to submit: run it with finetune.submit=true\n"
+    assert run_harness("submission", "rum").stderr == "harness submission: 'rum' is not a folder: expected that of a run\n"

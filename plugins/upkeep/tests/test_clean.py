@@ -251,6 +251,13 @@ def test_what_cannot_be_removed_is_said(results, run_harness, monkeypatch):
     assert {f"could not be removed: {path}" for path in stays} <= {*done.stdout.splitlines()}
 
 
+def test_what_a_run_needs_again_is_neither_removed_nor_counted(results, run_harness, monkeypatch):
+    out, _, _ = results
+    found = iter([leftovers.find(out), []])
+    monkeypatch.setattr(leftovers, "find", lambda output: next(found))
+    assert run_harness("clean", f"output={out}", "--yes").stdout.splitlines()[-1] == "removed 0 B"
+
+
 def test_an_output_of_before_there_were_marks_is_recognised(sweep, tmp_path, run_harness):
     """By its plan and records; a whole sweep that has just ended has nothing to remove but its session."""
     out = tmp_path / "out"

@@ -68,7 +68,7 @@ def test_every_attempt_at_a_run_goes_from_the_study_that_tracks_it(tracking):
     ("words", "said"),
     [
         (["sweep"], "harness delete: delete asks for confirmation, but stdin is not a terminal: add --yes\n"),
-        (["nosuch", "--yes"], "harness delete: delete='nosuch' is neither a folder"),
+        (["nosuch", "--yes"], "harness delete: STUDY|RUN='nosuch' is neither a folder"),
         (["{tmp_path}", "--yes"], "is neither a study nor a run below output="),
     ],
 )

@@ -37,6 +37,7 @@ def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harne
     ("arguments", "expected"),
     [
         (["output=nowhere"], "harness ui: output='nowhere' has no tracking store; expected "),
+        (["port=0"], "harness ui: port='0' must be a whole number of at least 1 and at most 65535"),
         (["outptu=x"], "harness ui: unknown key 'outptu'; did you mean 'output'?"),
         (["--output", "x"], "harness ui: output='x' has no tracking store; expected "),
     ],

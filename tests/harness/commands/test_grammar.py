@@ -70,6 +70,15 @@ def test_wrong_words_and_old_spellings_are_one_line(words, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_misspelt_key_is_named_before_the_one_that_is_missing():
+    @dataclass(frozen=True, kw_only=True)
+    class Writes(Composed):
+        to: Path = key(meaning="A file.")
+
+    with pytest.raises(InputError, match="unknown key 'too'; did you mean 'to'"):
+        parse(["task=bag", "too=x"], Writes, "test")
+
+
 @pytest.mark.parametrize(
     ("words", "field", "value"),
     [
@@ -92,6 +101,8 @@ def test_a_study_may_have_an_equals_sign_and_a_misspelt_key_is_none():
     assert parse(["lr=1", "output=tests"], imported(find("status").options), "status").study == "lr=1"
     with pytest.raises(InputError, match="unknown key 'ouput'; did you mean 'output'"):
         parse(["ouput=tests"], imported(find("status").options), "status")
+    with pytest.raises(InputError, match="unknown key 'sttudy'; did you mean 'study'"):
+        parse(["sttudy=a"], imported(find("status").options), "status")
 
 
 def test_settings_of_a_run_may_be_typed_as_options_in_every_command():

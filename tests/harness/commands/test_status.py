@@ -171,7 +171,7 @@ def test_a_run_whose_pretraining_is_missing_says_so(planned, run_harness, output
 
 def test_the_same_command_replaces_its_plan_and_another_one_adds_its_own(planned, run_harness, output):
     planned("seed=1,2")
-    planned("seed=1,2", "rerun=true")
+    planned("seed=1,2", "rerun=True")
     done = run_harness("status", "s", f"output={output}")
     assert done.stdout.count("To complete it:") == 1
     assert "rerun" not in done.stdout

@@ -158,7 +158,12 @@ def test_every_key_has_an_example_that_hydra_reads():
 
 @pytest.mark.parametrize(
     ("topic", "near"),
-    [("finetune.lr", "finetune.learning_rate"), ("finetunes", "finetune"), ("task.gramar.seed", "task.grammar.seed")],
+    [
+        ("finetune.lr", "finetune.learning_rate"),
+        ("finetunes", "finetune"),
+        ("task.gramar.seed", "task.grammar.seed"),
+        ("statuss", "status"),
+    ],
 )
 def test_unknown_topic_gets_the_nearest(topic, near, capsys):
     assert main(["--help", topic]) == 2

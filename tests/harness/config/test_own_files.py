@@ -93,6 +93,21 @@ def test_values_that_no_config_has_are_one_line(file, capsys, content, fragment)
 
 
 @pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"# @package _global_\npretrain: {from: abc}\n", "unknown key 'pretrain.from'; did you mean 'pretrain.checkpoint'?"),
+        (b"# @package _global_\nmodel: albert\n", "choose one by `- override /GROUP: NAME` in `defaults`"),
+        (b"seed: 1\n", "'experiment' is a group without keys of its own: choose one by experiment=NAME; a file of it begins"),
+    ],
+)
+def test_an_experiment_that_is_written_like_a_command_says_what_to_write(file, capsys, content, line):
+    file.parent.with_name("experiment").mkdir()
+    (file.parent.with_name("experiment") / "mine.yaml").write_bytes(content)
+    assert main(["--config-dir", "my", "+experiment=mine", "task=bag"]) == 2
+    assert line in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("row", "fragment"),
     [
         ('{"sentence": ' + "[" * 100_000, "line 1: not JSON (maximum recursion depth exceeded"),

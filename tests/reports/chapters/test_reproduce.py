@@ -28,7 +28,7 @@ def test_one_command_for_all_arms_tasks_and_seeds_that_it_ran(make_run):
 
 
 def test_words_that_repeat_what_is_finished_are_left_out(make_run):
-    runs = [make_run(seed=1, command="harness -m seed=1,2"), make_run(seed=2, command="harness -q -m seed=1,2 rerun=true")]
+    runs = [make_run(seed=1, command="harness -m seed=1,2"), make_run(seed=2, command="harness -q -m seed=1,2 rerun=True")]
     assert rows(runs) == [("base", "2", ["python", "-m", "harness", "-m", "seed=1,2"])]
 
 
