@@ -8,8 +8,11 @@ from harness.errors import InputError
 from harness.models.config import Pooling
 
 MODULES, POOLING, SETTINGS = "modules.json", "*/config.json", "config_sentence_transformers.json"
-READING = "sentence_bert_config.json"
-FILES = [MODULES, POOLING, SETTINGS, READING]
+READINGS = [
+    f"sentence_{kind}_config.json" for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+]
+"""How texts are cut, of which the first that is there is read."""
+FILES = [MODULES, POOLING, SETTINGS, *READINGS]
 
 OWN = "sentence_transformers."
 """What the types of its modules begin with; others are code of the folder."""
@@ -57,8 +60,8 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
         raise InputError(
             f"{key}: {path}: pooling by {' and '.join([mode, *more])} is not read: expected one of {', '.join(POOLINGS)}"
         )
-    reading = root / modules[0][1] / READING
-    if reading.is_file() and json_of(reading, key).get("do_lower_case"):
+    reading, reads = _reading(root / modules[0][1], key)
+    if reads.get("do_lower_case"):
         raise InputError(f"{key}: {reading}: do_lower_case=true is not read: set it in tokenizer_config.json")
     path = root / SETTINGS
     settings, prompts = _settings(root, key)
@@ -89,9 +92,14 @@ def _settings(root: Path, key: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 def longest_text(root: Path, key: str) -> int | None:
     """Tokens at which its texts are cut; None where nothing says so."""
-    reading = encoder_folder(root, key) / READING
-    limit = json_of(reading, key).get("max_seq_length") if reading.is_file() else None
+    limit = _reading(encoder_folder(root, key), key)[1].get("max_seq_length")
     return limit if isinstance(limit, int) else None
+
+
+def _reading(folder: Path, key: str) -> tuple[Path, dict[str, Any]]:
+    """The file that says how texts are cut, and what it says; empty without one."""
+    path = next((folder / name for name in READINGS if (folder / name).is_file()), folder)
+    return path, json_of(path, key) if path != folder else {}
 
 
 def _modules(root: Path, key: str) -> list[tuple[str, str]]:

@@ -13,9 +13,25 @@ from harness.data import files
 from harness.errors import InputError, Mistakes
 
 KEY = "task.file"
-TEXTS = ("text", "sentence", "review", "content", "comment", "message", "body", "tweet", "document", "title", "utterance")
+TEXTS = (
+    "text",
+    "sentence",
+    "review",
+    "content",
+    "comment",
+    "message",
+    "body",
+    "tweet",
+    "document",
+    "title",
+    "utterance",
+    "question",
+    "query",
+    "premise",
+    "hypothesis",
+)
 LABELS = ("label", "labels", "class", "category", "target", "sentiment", "y", "intent", "topic", "stars", "rating", "score")
-"""Names of columns, of which the first that a file has is taken."""
+"""Names of columns that are taken where a file has one of them alone."""
 FIRST_ROWS = 2000
 """Rows by which columns are told apart."""
 MOST_CLASSES = 50
@@ -66,6 +82,8 @@ def _with_columns(task: TaskConfig, path: Path) -> TaskConfig:
         others = [name for name in names if name != label]
         found = _named(others, TEXTS, ()) or [name for name in others if _is_text(columns[name])]
         fields = [_only(found, "text", "'task.fields=[NAME]'", path, others)]
+    if label in {str(value) for value in columns.get(label, ())}:
+        raise InputError(f"{KEY}={str(path)!r}: {label!r} of the first line is a label, too: begin with a line of column names")
     return replace(task, fields=fields, label=label)
 
 
@@ -74,9 +92,8 @@ def _first(path: Path, wanted: files.Wanted, count: int) -> Iterable[files.Row]:
 
 
 def _named(names: list[str], known: tuple[str, ...], taken: Iterable[str]) -> list[str]:
-    """The first of the known names that the file has, whatever its case."""
-    found = (name for one in known for name in names if name.strip().casefold() == one and name not in taken)
-    return [*islice(found, 1)]
+    """The known names that the file has, whatever their case."""
+    return [name for name in names if name.strip().casefold() in known and name not in taken]
 
 
 def _has_classes(values: list[Any]) -> bool:

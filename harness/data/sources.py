@@ -189,7 +189,8 @@ def _parts(config: RunConfig, split: str, where: str, sizes: dict[str, int], who
 
 def _together(task: TaskConfig, loaded: Loaded, shuffled: list[int], first: int, end: int) -> Iterator[int]:
     """The rows of these places of an order; one whose text has been there before, case and blanks aside, goes with it."""
-    names, homes = [name for name in _wanted(task).fields if name in loaded.columns], dict[str, int]()
+    names = [name for name in own_files.Wanted(_wanted(task).fields).names if name in loaded.columns]
+    homes = dict[str, int]()
     for place, row in enumerate(shuffled):
         text = " ".join("\n".join(str(loaded.columns[name][row]) for name in names).casefold().split())
         if first <= homes.setdefault(text, place) < end:

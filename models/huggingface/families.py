@@ -228,12 +228,15 @@ class T5(Family):
             refuse(config_json, {"num_decoder_layers": config_json["num_layers"]})
         kind, head_size = config_json["feed_forward_proj"], config_json["d_kv"]
         act = "gelu_new" if kind == "gated-gelu" else kind.removeprefix("gated-")  # which has always meant the one by tanh
+        stated = {"dense_act_fn": act, "is_gated_act": kind.startswith("gated-")} | config_json
         return EncoderConfig(
             **shape,
             body=Body.encoder_decoder if both else Body.transformer,
             head_size=None if config_json["num_heads"] * head_size == config_json["d_model"] else head_size,
-            gated_feed_forward=kind.startswith("gated-"),
-            hidden_act=activation("feed_forward_proj", act),
+            gated_feed_forward=stated["is_gated_act"],
+            hidden_act=activation(
+                "dense_act_fn" if "dense_act_fn" in config_json else "feed_forward_proj", stated["dense_act_fn"]
+            ),
             attention_probs_dropout_prob=config_json["dropout_rate"],
             pooler=None,
         )
@@ -272,11 +275,11 @@ class ModernBert(Family):
     """ModernBERT (arXiv:2412.13663). The half of its gate that goes through the non-linearity comes first there and here."""
 
     def config(self, config_json: ConfigJson) -> EncoderConfig:
-        theta = {}
+        theta: dict[str, float] = {}
         for kind, (old_key, default) in THETA.items():
             rope = (config_json.get("rope_parameters") or {}).get(kind) or {}
             refuse(rope, {"rope_type": "default"})
-            theta[kind] = rope.get("rope_theta") or config_json.get(old_key) or default
+            theta[kind] = rope.get("rope_theta") or config_json.get(old_key, default) or theta["full_attention"]
         refuse(config_json, {"rope_scaling": None})
         every = config_json.get("global_attn_every_n_layers", 3)  # distance between layers that see everything
         if (kinds := config_json.get("layer_types")) is not None:
@@ -351,9 +354,14 @@ STANDARD = ("hidden_size", "num_hidden_layers", "num_attention_heads")
 
 
 def config_of(config_json: ConfigJson) -> EncoderConfig:
-    """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express."""
+    """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express.
+
+    Null is what a key that is left out means, but for a padding token and the theta of ModernBERT's local layers.
+    """
     family = family_of(config_json)
     refuse(config_json, {"quantization_config": None})
+    kept = ("pad_token_id", "local_rope_theta")
+    config_json = {key: value for key, value in config_json.items() if value is not None or key in kept}
     keys = joined("keys", family.keys)
     return family.config(config_json | {keys[key]: config_json[key] for key in STANDARD if config_json.get(key) is not None})
 

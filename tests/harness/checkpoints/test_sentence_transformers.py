@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkpoints.sentence_transformers import encoder_folder, pooling_of
+from harness.checkpoints.sentence_transformers import encoder_folder, longest_text, pooling_of
 from harness.errors import InputError
 from harness.models.config import Pooling
 
@@ -69,12 +69,15 @@ def test_other_vectors_are_refused_by_name(tmp_path, pooling, more, settings, me
     assert "\n" not in str(refused.value)
 
 
-def test_letter_case_that_is_changed_before_the_tokenizer_is_refused(tmp_path):
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "xlm-roberta"])
+def test_letter_case_that_is_changed_before_the_tokenizer_is_refused(tmp_path, kind):
     sentence_transformer(tmp_path, MEAN)
-    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
+    reading = tmp_path / f"sentence_{kind}_config.json"
+    reading.write_text('{"max_seq_length": 64, "do_lower_case": false}')
     assert pooling_of(tmp_path, KEY) is Pooling.mean
-    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": true}')
-    with pytest.raises(InputError, match=r"sentence_bert_config\.json: do_lower_case=true is not read"):
+    assert longest_text(tmp_path, KEY) == 64
+    reading.write_text('{"max_seq_length": 64, "do_lower_case": true}')
+    with pytest.raises(InputError, match=rf"{reading.name}: do_lower_case=true is not read"):
         pooling_of(tmp_path, KEY)
 
 

@@ -1,5 +1,6 @@
 """One file of the user as both splits of a task: its columns, its cut, and what is said of both."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,9 @@ PAIRS = [("a man walks here", "a person moves now", str(row % 2), "abc"[row % 3]
     [
         ("premise,hypothesis,label,kind", {}, "which column is the text? Set 'task.fields=[NAME]', one of premise, hypothesis"),
         ("text,other,kind,lang", {}, "which column is the label? Set task.label, one of kind, lang"),
+        ("question,sentence,label,kind", {}, "which column is the text? Set 'task.fields=[NAME]', one of question, sentence"),
+        ("text,other,topic,sentiment", {}, "which column is the label? Set task.label, one of topic, sentiment"),
+        ("sentence,b,kind,a", {"label": "a"}, "'a' of the first line is a label, too: begin with a line of column names"),
         ("text,other,kind,lang", {"label": "kind", "train_file": "b.csv"}, "task.file and task.train_file both say where"),
         ("text,other,kind,lang", {"label": "kind", "dataset": "d"}, "task.file and task.dataset both say where"),
         ("text,other,kind,lang", {"file": "none.csv"}, "task.file='none.csv' is not a file"),
@@ -62,6 +66,19 @@ def test_a_doubt_is_one_line_with_the_choices(table, head, keys, says):
         one_file.with_splits(table(head, PAIRS, **keys))
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("field", ["text.words", "title+body"])
+def test_a_text_in_several_columns_or_inside_of_one_is_cut_into_both_splits(tmp_path, field):
+    rows = [{"text": {"words": text}, "title": text, "body": "b", "label": name} for _, text, name in ROWS]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    task = TaskConfig(name="own", fields=[field], item="", file=str(path), labels=["neg", "pos"])
+    config = RunConfig(task=task, data=DataConfig(split_seed=0))
+    config.task = one_file.with_splits(config)
+    counts = [len(load_table(config, split).columns["label"]) for split in ("train", "validation")]
+    assert sum(counts) == len(ROWS)
+    assert min(counts) > 4
 
 
 def test_a_column_that_is_named_is_not_guessed(table):

@@ -77,6 +77,7 @@ FAMILY = {
         "T5", T5 | {"d_kv": 6, "num_heads": 3, "feed_forward_proj": "gated-gelu"}, suffix="EncoderModel", spread=0.15
     ),
     "t5 gated": Family("T5", T5 | {"feed_forward_proj": "gated-gelu"}, suffix="EncoderModel", spread=0.15),
+    "t5 stated act": Family("T5", T5 | {"feed_forward_proj": "gated-silu", "dense_act_fn": "relu"}, suffix="EncoderModel"),
     "longformer": Family("Longformer", ROBERTA | {"attention_window": 8}),
     "longformer short": Family("Longformer", ROBERTA | {"attention_window": 32}, lengths=(20, 9, 3, 1)),
     "modernbert": Family("ModernBert", MODERN | {"local_attention": 8}, spread=0.15),
@@ -292,6 +293,26 @@ def test_modernbert_reads_old_and_new_keys(layer_types):
     old = {"model_type": "modernbert", "global_rope_theta": 5e4, "local_rope_theta": 2e3, "global_attn_every_n_layers": 2}
     config = config_of(old | {"layer_types": layer_types, "num_hidden_layers": 4})
     assert (config.rotary_global_theta, config.rotary_theta, config.global_layer_every) == (5e4, 2e3, 2)
+
+
+def test_local_layers_of_modernbert_have_the_theta_of_the_others_where_theirs_is_null():
+    config = config_of({"model_type": "modernbert", "global_rope_theta": 5e4, "local_rope_theta": None})
+    assert config.rotary_theta == 5e4
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("longformer", ["attention_window"]),
+        ("modernbert", ["local_attention", "classifier_pooling", "norm_eps"]),
+        ("gpt2", ["n_embd", "vocab_size"]),
+        ("t5", ["d_kv", "feed_forward_proj", "dense_act_fn", "layer_norm_epsilon"]),
+        ("deberta-v2", ["conv_kernel_size", "max_relative_positions", "norm_rel_ebd", "position_buckets", "layer_norm_eps"]),
+    ],
+)
+def test_null_is_read_as_a_key_that_is_left_out(kind, keys):
+    stated = {"model_type": kind} | (DEBERTA if kind == "deberta-v2" else {})
+    assert config_of(stated | dict.fromkeys(keys)) == config_of(stated)
 
 
 def test_single_token_type_serves_texts_of_two():
