@@ -30,6 +30,8 @@ MARKS = {
 }
 """Signs of a change -> what they say."""
 ROUNDS = "timing rounds"
+WARNED = "† Training warning: the run's line and the report name it."
+"""In place of the report's note, which names its chapters."""
 ARROWS = {Direction.HIGHER: " ↑", Direction.LOWER: " ↓"}
 
 
@@ -160,4 +162,5 @@ def _legend(over: Overall, table: Table, columns: list[str]) -> list[str]:
     signs += [f"±: standard deviation over {', for times over '.join(over_what)}."] if spread else []
     lacking = {len(over.having(label, name)) for label in over.labels for name in OUTCOMES} - {0, len(over.sections)}
     signs += ["Some arms lack some tasks."] if lacking else []
-    return [*([" ".join(signs)] if signs else []), *overview.noted(table)]
+    noted = [WARNED if note == overview.NOTES[overview.WARNED] else note for note in overview.noted(table)]
+    return [*([" ".join(signs)] if signs else []), *noted]

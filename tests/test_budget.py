@@ -33,7 +33,7 @@ BUDGETS = {
     "models/huggingface": 8600,
     "models/objectives": 12550,
     "plugins": 158150,
-    "reports": 7350,
+    "reports": 7450,
     "reports/chapters": 8550,
     "reports/html": 1450,
     "reports/reading": 6850,

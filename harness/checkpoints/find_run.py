@@ -38,6 +38,7 @@ def _named(run: str, key: str, output: str) -> Path:
     folders = [path.parent for path in sorted(Path(output).absolute().glob(f"*/*/{run_log.RECORD}"))]
     names = {f"{folder.parent.name}/{folder.name}": folder for folder in folders}
     found = [name for name in names if run and (name.startswith(run) or name.partition("/")[2].startswith(run))]
+    found = [name for name in found if not name.partition("/")[2].startswith("replicate-")] or found  # timed again, no weights
     exact = [name for name in found if run in (name, name.partition("/")[2])]
     if len(exact or found) == 1:
         return names[(exact or found)[0]]

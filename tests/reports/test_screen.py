@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import tags
 from harness.comparison.compare import compare
 from harness.errors import InputError
 from harness.reports import report
@@ -65,6 +66,12 @@ def test_what_a_spread_is_over_is_said_of_the_columns_that_are_there(pretrained,
     assert over(seeds).startswith("standard deviation over seeds.")  # losses and the clocks of the trainings
     rounds = [timed(arm, [time, time + 0.1, time + 0.3]) for arm, time in (("base", 4.0), ("b", 5.0))]
     assert over(rounds).startswith("standard deviation over timing rounds.")
+
+
+def test_the_note_of_a_warning_names_no_chapter(make_run):
+    runs = [make_run(arm, 0, {"eval/score": 0.8}, **{tags.WARNING: "it fell", tags.NOTES: "falling"}) for arm in ("base", "b")]
+    (note,) = (note for note in screen(compare("s", runs)).notes if "†" in note)
+    assert note == "† Training warning: the run's line and the report name it."
 
 
 def test_names_leave_out_what_all_arms_share(study):

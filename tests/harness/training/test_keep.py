@@ -66,6 +66,14 @@ def test_nothing_is_kept_by_default_and_the_error_says_how(small_config, tmp_pat
         find_run.weights_folder(str(tmp_path / "run"), "run", str(tmp_path), None)
 
 
+def test_a_study_of_one_timed_run_names_that_run(tmp_path):
+    for name in ("base-0", "replicate-1-2-base-0"):
+        (tmp_path / "mine" / name).mkdir(parents=True)
+        (tmp_path / "mine" / name / "run.json").write_text("{}")
+    for typed, name in {"mine": "base-0", "replicate": "replicate-1-2-base-0"}.items():
+        assert find_run.folder_of(typed, "RUN", str(tmp_path), None).name == name
+
+
 @pytest.mark.long
 def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_config, tmp_path):
     (tmp_path / "run").mkdir()
