@@ -23,7 +23,7 @@ BUDGETS = {
     "harness/hardware": 4800,
     "harness/measure": 13900,
     "harness/processes": 3150,
-    "harness/study": 31700,
+    "harness/study": 34550,
     "harness/tasks": 23350,
     "harness/terminal": 2350,
     "harness/tracking": 4600,

@@ -95,7 +95,9 @@ def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: No
     planned: dict[Path, PlannedRun] = {}
     first: dict[tuple[str, ...], dict[int, PlannedRun]] = {}  # runs that others start from, by seed
     cache = Cache(show)
-    for config in itertools.chain(*stages(with_sizes(with_workers(composed, facts.cores()), cache))):
+    named = with_sizes(with_workers(composed, facts.cores()), cache)
+    places = {id(config): place for place, config in enumerate(named)}
+    for config in itertools.chain(*stages(named)):
         by_seed = first.get(_stage(config, config.protocol.starts_from), {})
         needed = by_seed.get(config.seed) or next(iter(by_seed.values()), None)
         if needed is None and (begun := config.protocol.starts_from):
@@ -121,6 +123,7 @@ def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: No
                 inputs = replace(run.inputs, pretraining=of, pretrained=weights, content=content)
                 run = replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder, needs=needed)
             run.notes = [*filter(None, said), *run.notes]
+            run.place = places[id(config)]
             same = planned.setdefault(run.folder, run)
             if run.inputs.is_pretraining:  # which may serve several arms
                 continue
@@ -131,7 +134,7 @@ def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: No
                     "leave one of them out"
                 )
     runs = list(planned.values())
-    for place, run in enumerate(runs):
+    for place, run in enumerate(sorted(runs, key=lambda run: run.place)):
         run.place = place
     for of_task in grouped((run.identity.task, run) for run in runs).values():
         of_task[0].notes += _alike(of_task)

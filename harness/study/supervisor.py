@@ -4,6 +4,7 @@ A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and 
 """
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -65,14 +66,16 @@ def run_study(configs: list[RunConfig]) -> int:
         if any(config.search.space for config in configs):
             trackers = _opened(configs[0])
             first: list[RunConfig] = []
-            for stage in stages(with_sizes(configs)):
+            in_stages = stages(configs := with_sizes(configs))
+            for stage in in_stages:
                 if first:  # whose weights the trials of this one start from
                     planned = plan(first)
                     with _begun(planned, trackers):
                         if not run_in_order(planned, trackers, load, times=False):
                             return 1
                 first += _tuned(stage, first, trackers, load)
-            configs = first
+            tuned = {id(config): run for config, run in zip(itertools.chain(*in_stages), first, strict=True)}
+            configs = [tuned[id(config)] for config in configs]
         with live_line("preparing data") as line:
             planned = plan(configs, line.show)
         trackers = trackers or _opened(configs[0])

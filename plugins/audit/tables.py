@@ -31,11 +31,12 @@ UNCHANGED = {
     "finetune.trains": "all",
     "model.random_weights": "false",
     "pretrain.objective": "none",
+    "protocol.statistic": "mean",
     "search.part": "1",
 }
 """What a run of published weights under a protocol has, unless the protocol states it."""
 
-COMPARED = (*(f"{section}." for section in OF_TASKS), "protocol.starts_from", "search.")
+COMPARED = (*(f"{section}." for section in OF_TASKS), "protocol.starts_from", "protocol.statistic", "search.")
 """Keys of a protocol that shape the scores of a run."""
 
 SAID = ("model_keys", "said_keys.model=", "said_keys.enhancement=")

@@ -118,7 +118,7 @@ def damaged_key(row: Row) -> str | None:
     is_searched = params.get("tuned.selected_on") == "validation"
     for key, read in READERS.items():
         try:
-            if (is_searched or key != "tuned.settings") and not read(params[key]) and key in NEVER_EMPTY:
+            if (is_searched or not key.startswith("tuned.")) and not read(params[key]) and key in NEVER_EMPTY:
                 return key
         except (LookupError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return key
@@ -130,6 +130,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "protocol.scores": names,
     "protocol.statistic": STATISTICS.__getitem__,
     "task.headline": str,
+    "tuned.scores": functools.partial(msgspec.json.decode, type=list[float | None]),
     "tuned.settings": functools.partial(msgspec.json.decode, type=dict[str, Any]),
 }
 """Key of a run -> what reads its text."""
@@ -195,6 +196,8 @@ def setting_optimism(study: Study, row: Row, reported: list[str]) -> tuple[float
         return 0.0, 0.0
     fixed = run.facts.keys() - json.loads(run.params["tuned.settings"]).keys()
     trials = [trial for trial in study.trials if all(trial.facts.get(key) == run.facts[key] for key in fixed)]
+    tried = json.loads(run.params["tuned.scores"])  # another grid may have been searched before, in the same study
+    trials = [trial for trial in trials if trial.metrics.get(HEADLINE) in tried]
     known = [table for trial in trials if trial.task == run.task and (table := predictions(trial, study.output))]
     if len(known) < 2:
         return math.nan, 0.0

@@ -92,6 +92,7 @@ def test_the_newest_run_of_a_seed_counts_and_one_seed_has_no_spread():
         ({"finetune.max_steps": "50"}, "not comparable (run with other settings: finetune.max_steps=50)"),
         ({"search.space": "[]"}, "not comparable (run with other settings: search.space=[])"),
         ({"protocol.starts_from": "None"}, "not comparable (run with other settings: protocol.starts_from=None)"),
+        ({"protocol.statistic": "best"}, "not comparable (run with other settings: protocol.statistic=best)"),
         ({"model.random_weights": "True"}, "not comparable (run with other settings: model.random_weights=True)"),
         ({"protocol_name": "bert"}, "not run"),
         ({"model.init_from": "a-lab/another"}, "not run"),

@@ -1,6 +1,5 @@
 """GLUE by protocol: numbers recomputed by hand."""
 
-import json
 from dataclasses import replace
 
 import pyarrow
@@ -15,7 +14,7 @@ from harness.reports.reading.store import Packed
 
 PLAIN = {"protocol_name": "plain", "protocol.average": "['rte', 'mrpc', 'cola']"}
 PAPER = {"protocol_name": "paper", "protocol.average": "['rte', 'mrpc', 'sst2']", "protocol.statistic": "median"}
-SEARCH = {"tuned.selected_on": "validation", "tuned.settings": json.dumps({"finetune.epochs": 3})}
+SEARCH = {"tuned.selected_on": "validation", "tuned.scores": "[0.5, null]", "tuned.settings": '{"finetune.epochs": 3}'}
 
 
 @pytest.fixture
@@ -86,8 +85,9 @@ def test_difference_is_the_sum_of_its_causes(tables, runs, make_run):
     of_rte = [run for run in kept if run.task == "rte" and run.tags["arm"] == "m protocol=paper"]
     curves = {run.run_id: {2: 0.70, 4: [0.66, 0.70]} for run in of_rte}
     settings = ({}, {"finetune.epochs": "5"}, {"finetune.schedule": "cosine"})  # of the third none was searched
-    trials = [make_run("t", 0, params=of_rte[0].params | more, task="rte") for more in settings]
-    predicted = ([1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1])
+    trials = [make_run("t", 0, {"eval/score": 0.5}, of_rte[0].params | more, task="rte") for more in settings]
+    trials.append(make_run("t", 1, {"eval/score": 1.0}, of_rte[0].params, task="rte"))  # of an earlier search
+    predicted = ([1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1], [1, 1, 1, 0])
     predictions = {
         trial.run_id: pyarrow.table({"item": range(4), "label": [1] * 4, "prediction": each})
         for trial, each in zip(trials, predicted, strict=True)
@@ -113,7 +113,7 @@ def test_missing_predictions_are_a_dash_and_no_protocol_is_no_chapter(tables, ru
 def test_a_score_whose_optimism_is_not_estimated_is_a_dash(tables, runs, make_run):
     macro = [replace(run, params=run.params | {"task.headline": "f1_macro"}) if run.task == "rte" else run for run in runs]
     params = next(run.params for run in macro if "tuned.settings" in run.params)
-    trials = [make_run("t", seed, params=params, task="rte") for seed in (0, 1)]
+    trials = [make_run("t", seed, {"eval/score": 0.5}, params, task="rte") for seed in (0, 1)]
     table = pyarrow.table({"item": range(2), "label": [0, 1], "prediction": [1, 1]})
     (_, causes), _ = tables(macro, trials, {trial.run_id: table for trial in trials})
     assert causes["m protocol=paper"]["setting"].text == DASH
@@ -129,6 +129,7 @@ UNREADABLE = [None, "", "3", "mrpc", "['rte', 3]", "[" * 3000, "['rte', " + "x" 
         ("protocol.average", "[]"),
         *(("protocol.statistic", text) for text in (None, "", "0.5", "mode", "x" * 6000)),
         *(("tuned.settings", text) for text in (None, "", "{", "[1]", "[" * 3000)),
+        *(("tuned.scores", text) for text in (None, "{}", '["a"]')),
     ],
 )
 def test_an_arm_with_a_damaged_protocol_is_left_out_with_a_sentence(tables, runs, key, text):

@@ -1,6 +1,7 @@
 """A protocol is a file: its settings for each task are what its sources say, and those of one task do not make another arm."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from harness.config.schema import OF_ARM, stated_keys, within
 from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.plugins.tuning import search
-from harness.study import plan, supervisor
+from harness.study import plan, supervisor, tracked_study
 
 SAID = OmegaConf.to_container(OmegaConf.load(Path(__file__).with_name("protocols.yaml")))
 GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb")
@@ -198,6 +199,9 @@ def test_each_arm_starts_from_its_own_run_of_the_other_task_and_from_no_other(co
     composed = compose(*words, "task=bag")
     starts = {run.config.label: run.needs.config.label for run in plan.plan(composed) if run.config.task.name == "bag"}
     assert starts == {label: label for label in ("base protocol=mine", "base protocol=mine optimizer=nadam")}
+    plain = compose("-m", "scale=tiny", "task=bag", "seed=3", f"output={tmp_path / 'out'}", "finetune.max_steps=3")
+    named = [*plain, *composed]
+    assert tracked_study.first_arm(plan.plan(named)) == named[0].label != composed[0].label  # though order is trained before it
     with pytest.raises(InputError, match="on bag starts from order, which is not among these runs"):
         plan.plan([run for run in composed if run.task.name == "bag"])
 
@@ -235,6 +239,21 @@ def test_a_trial_is_run_where_the_task_that_it_starts_from_has_more_seeds(compos
     monkeypatch.setattr(supervisor.run_log, "result", lambda _: result)
     supervisor._tuned(others, first, None, None)
     assert [(run.config.task.name, run.config.seed) for run in ran] == [("bag", 3)]
+
+
+@pytest.mark.long
+def test_after_a_search_the_arms_stand_as_they_were_named(compose, own, tmp_path, monkeypatch):
+    words, asked = (*own(STAGED), "-m", "search=grid", f"output={tmp_path / 'out'}"), []
+    searched = compose("-m", "task=bag", "seed=3", *words[3:])  # no protocol, named first
+    staged = [replace(run, search=searched[0].search) for run in compose(*words[:3], "scale=tiny", "task=bag")]
+    for name in ("_opened", "_begun", "prepare_workers", "refuse_as_one_command"):
+        monkeypatch.setattr(supervisor, name, lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(supervisor, "_tuned", lambda stage, *_: stage)
+    monkeypatch.setattr(supervisor, "run_in_order", lambda *_, **__: True)
+    monkeypatch.setattr(supervisor, "plan", lambda configs, *_: asked.append(configs) or [])
+    supervisor.run_study([*searched, *staged])
+    assert [run.label for run in asked[-1]] == [run.label for run in (*searched, *staged)]
+    assert asked[0][0].label == staged[0].label  # what others start from is trained first
 
 
 @pytest.mark.parametrize(
