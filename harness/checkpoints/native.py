@@ -68,7 +68,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
     except (ValueError, RecursionError):
         stored_shape = None
     if not isinstance(stored_shape, dict) or ADDED | stored_shape != plain(shape):
-        raise InputError(f"{folder / WEIGHTS} belongs to another model than {SHAPE} in the same folder: write both again")
+        raise InputError(f"{folder / WEIGHTS} does not match {SHAPE} in the same folder: write both again")
     return state, shape
 
 
@@ -158,7 +158,7 @@ def refuse_more_pieces(tokenizer: Tokenizer, shape: EncoderConfig, where: str) -
 def refuse_filled(out: Path) -> None:
     """InputError, naming the key `to` of a command, for a file, or a folder that is not empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
+        raise InputError(f"to={str(out)!r} already exists; expected a new or empty folder")
 
 
 @contextlib.contextmanager
