@@ -28,7 +28,7 @@ REFUSED = {
     "describe positions model=t5 scale=tiny": "t5 has position=bucketed: expected a model with learned positions",
     "describe numpy model=windowed": "covers BERT only: model.attention_window has another value",
     "describe numpy 'text= '": "text= has no words",
-    "describe numpy 'text=a b c d' model.max_position_embeddings=8 task.max_length=8": "more than model.max_position_embeddings=8",
+    "describe numpy 'text=a b c d' model.max_position_embeddings=8 task.max_length=8": "more than model.max_position_",
     "inspect item=0": "task= is missing",
     "inspect item=0 task=minimal_pairs": "scores a model without a head on the encoder: choose another task",
     "inspect task=bag": "item= is missing",
