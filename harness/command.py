@@ -102,7 +102,7 @@ def refuse_removed_directory() -> None:
     try:
         os.getcwd()
     except FileNotFoundError as error:
-        raise InputError("the working directory was removed: expected one that exists (cd to another)") from error
+        raise InputError("the working directory was removed: cd to another one") from error
 
 
 def _print(parts: Iterable[str]) -> None:

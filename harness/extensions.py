@@ -74,7 +74,7 @@ def declared(group: str) -> dict[str, EntryPoint]:
     for point in _points(group):
         if point.name in points and points[point.name].value != point.value:
             packages = " and ".join(map(package_of, (points[point.name], point)))
-            raise InputError(f"{group}: {packages} both add {point.name!r}: expected one of them to be installed")
+            raise InputError(f"{group}: {packages} both add {point.name!r}: uninstall one of them")
         points[point.name] = point
     return points
 
@@ -160,7 +160,7 @@ def code_of(name: str, key: str) -> Any:
 def refuse_unnamed(said: str, of: str, *names: str) -> None:
     """InputError for code that no command has typed, nor allowed, by one of these names."""
     if not {*names} & {*os.environ.get(ALLOWED, "").split(",")}:
-        raise InputError(f"{said} is set in a file, and runs code of {of}: add {OPTION} {names[0]} to allow it")
+        raise InputError(f"{said} is set in a file and would run code of {of}: add {OPTION} {names[0]} to allow it")
 
 
 @cache

@@ -77,7 +77,7 @@ class Composed:
         InputError for a choice without effect.
         """
         if self.sets("match"):
-            raise InputError("match= has no effect here: expected it with a run, plan or profile")
+            raise InputError("match= has no effect here: it belongs to run, plan and profile")
         return self.with_a_task()
 
     @property

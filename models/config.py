@@ -400,7 +400,7 @@ class EncoderConfig:
         if self.head_size is None and self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"model.hidden_size={self.hidden_size} must be a multiple of "
-                f"model.num_attention_heads={self.num_attention_heads}, or model.head_size be set"
+                f"model.num_attention_heads={self.num_attention_heads}, unless model.head_size is set"
             )
         if self.groups > self.depth:
             raise ValueError(

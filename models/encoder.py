@@ -83,7 +83,7 @@ def looked_up(table: nn.Embedding, batch: Batch, offset: int = 0) -> Tensor:
     if batch.position_ids is not None:
         return table(batch.position_ids + offset)
     if longest < T:
-        raise ValueError(f"{T} tokens are more than model.max_position_embeddings={longest} holds")
+        raise ValueError(f"{T} tokens exceed model.max_position_embeddings={longest}")
     return table.weight[offset : offset + T]
 
 
@@ -146,7 +146,7 @@ def set_activation_checkpointing(model: nn.Module, enabled: bool) -> None:
     """For every stack of layers in the model; ValueError where it is enabled and there is none."""
     stacks = [module for module in model.modules() if isinstance(module, Stack)]
     if enabled and not stacks:
-        raise ValueError("activation_checkpointing=true needs layers to compute again: model.body has no stack of them")
+        raise ValueError("activation_checkpointing=true needs layers to recompute: model.body has no stack of them")
     for stack in stacks:
         stack.activation_checkpointing = enabled
 

@@ -292,7 +292,7 @@ def keep_layers(body: nn.Module, kept: list[int]) -> None:
         if isinstance(part, nn.Embedding)
     }
     if needed := {*tables.values()} - {*kept}:
-        raise ValueError(f"keeping layers {kept} needs layer {min(needed)}, too: its table of positions is for all")
+        raise ValueError(f"keeping layers {kept} also needs layer {min(needed)}, whose position table all layers use")
     parent, _, last = names[0].rpartition(".")
     setattr(body.get_submodule(parent), last, nn.ModuleList(layers[place] for place in kept))
     config: Any = getattr(body, "config", None)

@@ -74,7 +74,7 @@ def refuse_unread(config: EncoderConfig, changed: Iterable[str]) -> None:
         missing = unmet(config, key) if key in NEEDS else {}
         if missing:
             reasons = " and ".join(_reason(other, values, getattr(config, other)) for other, values in missing.items())
-            raise ValueError(f"model.{key}={typed(getattr(config, key))} is read by nothing in this model: it needs {reasons}")
+            raise ValueError(f"model.{key}={typed(getattr(config, key))} has no effect in this model: it needs {reasons}")
 
 
 def _reason(key: str, allowed: Any, now: object) -> str:

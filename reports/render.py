@@ -80,7 +80,9 @@ def _received(received: Connection) -> Chapters:
     try:
         received_chapters = received.recv()
     except EOFError as error:
-        raise InputError("the process that draws the pictures was killed, as by a lack of memory; no report") from error
+        raise InputError(
+            "the process that draws the pictures was killed, probably for lack of memory; no report was written"
+        ) from error
     if isinstance(received_chapters, Exception):
         raise received_chapters
     return dict(zip(drawn_chapters(), received_chapters, strict=True))

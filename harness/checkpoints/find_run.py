@@ -30,7 +30,7 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
     for folder, record in run_log.all_records(output).items() if attempt else ():
         if record.get("attempt") == attempt:
             return folder
-    raise InputError(f"{key}={run!r} has no folder below output={output!r}: it ran elsewhere, or has been run again since")
+    raise InputError(f"{key}={run!r} has no folder below output={output!r}: it ran elsewhere or was rerun")
 
 
 def _named(run: str, key: str, output: str) -> Path:
@@ -59,9 +59,9 @@ def weights_folder(run: str, key: str, output: str, uri: str | None) -> Path:
         return folder
     if not (folder / paths.WEIGHTS / paths.SHAPE).is_file():
         if (folder / "config.json").is_file():
-            raise InputError(f"{key}={run!r} is a folder of published weights and no run: set model.init_from={run}")
+            raise InputError(f"{key}={run!r} is a folder of published weights, not a run: set model.init_from={run}")
         if (folder / run_log.RECORD).is_file() and run_log.finished(folder) is None:
-            raise InputError(f"{key}={run!r} has not finished: `python -m harness status` says why, and what completes it")
+            raise InputError(f"{key}={run!r} has not finished: `python -m harness status` says why and how to complete it")
         raise InputError(
             f"{key}={run!r}: {folder} has no {paths.WEIGHTS}/: expected a finished pretraining, or a "
             "fine-tuning with finetune.keep=last"

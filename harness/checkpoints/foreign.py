@@ -298,7 +298,7 @@ def _read(auto: Any, folder: Path, shape: EncoderConfig, said: str) -> tuple[Any
             folder, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True, trust_remote_code=False
         )
     if info["mismatched_keys"]:
-        raise InputError(f"{said}: tensors are of another shape: {', '.join(sorted(map(str, info['mismatched_keys']))[:8])}")
+        raise InputError(f"{said}: tensors have the wrong shape: {', '.join(sorted(map(str, info['mismatched_keys']))[:8])}")
     named = model.state_dict(keep_vars=True)
     return model, {id(named[name]) for name in info["missing_keys"] if name in named}
 

@@ -62,7 +62,7 @@ def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = Fals
     if (root / ADAPTER).is_file():
         base = native.json_of(root / ADAPTER, key).get("base_model_name_or_path")
         raise InputError(
-            f"{key}={init_from!r} is an adapter of {base!r} ({ADAPTER}): expected whole weights, "
+            f"{key}={init_from!r} is an adapter of {base!r} ({ADAPTER}): expected full weights, "
             "which merge_and_unload() of peft makes"
         )
     if not (folder / "config.json").is_file():
@@ -143,7 +143,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     rows = rows_of(tokenizer, folder)
     if rows is not None and shape.encoder is not None:
         raise InputError(
-            f"model.init_from={said!r}: transformers computes all of its pieces: leave out tokenizer.file and vocab_file"
+            f"model.init_from={said!r}: transformers needs its whole vocabulary: leave out tokenizer.file and vocab_file"
         )
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None

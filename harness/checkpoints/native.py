@@ -68,7 +68,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
     except (ValueError, RecursionError):
         stored_shape = None
     if not isinstance(stored_shape, dict) or ADDED | stored_shape != plain(shape):
-        raise InputError(f"{folder / WEIGHTS} belongs to another model than {SHAPE} in the same folder: write both again")
+        raise InputError(f"{folder / WEIGHTS} does not match {SHAPE} in the same folder: write both again")
     return state, shape
 
 

@@ -57,7 +57,7 @@ def identity_of(folder: Path) -> dict[str, str | None]:
         }
     except (KeyError, TypeError) as error:
         raise records.CorruptError(
-            f"{folder / RECORD} is corrupt: it lacks what says how these weights were pretrained"
+            f"{folder / RECORD} is corrupt: it does not say how these weights were pretrained"
         ) from error
 
 

@@ -59,7 +59,7 @@ def config_class(config_json: dict[str, Any], library: Any) -> Any:
         expected = f"40 hexadecimal digits, the commit of {repository} whose code you have read, and no folder of its name here"
         raise InputError(f"{said}: expected {expected}")
     if not repository and hash_of(kept(code)) != code:
-        raise InputError(f"{said}: {kept(code)} does not have this code: add model.init_from=FOLDER once, which has it")
+        raise InputError(f"{said}: {kept(code)} does not have this code: add model.init_from=FOLDER, which has it, once")
     find = library.dynamic_module_utils.get_class_from_dynamic_module
     with refused_errors(f"{said} cannot be imported"):
         config, *models = (find(one, str(kept(code)), code_revision=code) for one in classes.values())

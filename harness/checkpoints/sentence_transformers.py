@@ -46,7 +46,7 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
         )
     path = root / modules[1][1] / "config.json"
     if not path.is_file():
-        raise InputError(f"{key}: {path} is missing, which {MODULES} names: expected how vectors are pooled")
+        raise InputError(f"{key}: {path}, which {MODULES} names, is missing: it says how vectors are pooled")
     settings = json_of(path, key)
     stated = settings.get("pooling_mode") or [
         name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")

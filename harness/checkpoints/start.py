@@ -19,7 +19,7 @@ def checkpoint_of(config: RunConfig, allowed: Iterable[str] = ()) -> Checkpoint 
     change them.
     """
     if config.pretrain.checkpoint is not None and config.model.init_from is not None:
-        raise InputError("pretrain.from and model.init_from both say what to start from: set one of them")
+        raise InputError("pretrain.from and model.init_from both name initial weights: set only one")
     if config.pretrain.checkpoint is None and config.model.init_from is None:
         return None
     source = huggingface if config.pretrain.checkpoint is None else pretrained

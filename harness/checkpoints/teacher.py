@@ -79,7 +79,7 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
             "set tokenizer.file or tokenizer.vocab_file to the teacher's own"
         )
     if shape.longest_text < present(config.pretrain.length):
-        raise InputError(f"{name} reads {shape.longest_text} tokens at most, pretrain.length={config.pretrain.length} is more")
+        raise InputError(f"{name} reads at most {shape.longest_text} tokens, but pretrain.length={config.pretrain.length}")
     refuse_unlike(config.pretrain, config.model, loaded)
 
 
@@ -142,9 +142,9 @@ def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:
     if paths.read(folder / native.TOKENIZER, LARGEST_BYTES) != tokenizer.read_bytes():
         raise InputError(f"{said} has another tokenizer than the student: set tokenizer.file to {folder / native.TOKENIZER}")
     if shape.longest_text < task.max_length:
-        raise InputError(f"{said} reads {shape.longest_text} tokens at most, task.max_length={task.max_length} is more")
+        raise InputError(f"{said} reads at most {shape.longest_text} tokens, but task.max_length={task.max_length}")
     if config.finetune.hidden_weight and shape.hidden_size != config.model.hidden_size:
-        sizes = f"{shape.hidden_size} features, not of model.hidden_size={config.model.hidden_size}"
+        sizes = f"{shape.hidden_size} features, not model.hidden_size={config.model.hidden_size}"
         raise InputError(f"{said} has vectors of {sizes}: set finetune.hidden_weight=0")
     if config.hardware.sharding is not DeviceSharding.none:
         raise InputError(f"{said} cannot be sharded: set hardware.sharding=none")

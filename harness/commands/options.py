@@ -19,7 +19,7 @@ class OutputFolder:
     def refuse_missing(self) -> None:
         """InputError where the folder is not there."""
         if not Path(self.output).is_dir():
-            raise InputError(f"output={self.output!r} is not a folder: expected the one of the runs")
+            raise InputError(f"output={self.output!r} is not a folder: expected the folder of the runs")
 
 
 @dataclass(frozen=True, kw_only=True)

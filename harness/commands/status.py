@@ -76,7 +76,7 @@ def _place(folder: Path) -> str:
         raise InputError(f"{str(folder)!r}, in a plan, is not a command's folder: expected its absolute path")
     others = [folder / name for name in ("harness", "harness.py") if (folder / name).exists()]
     if others and others[0].resolve() != Path(paths.__file__).resolve().parent:  # `python -m harness` would run it there
-        raise InputError(f"{folder}, where a command of the plan was called, has code of its own named harness")
+        raise InputError(f"{folder}, where a command of the plan was called, contains other code named harness")
     if folder == Path.cwd():
         return ""
     return f"cd {shlex.quote(str(folder))} && "

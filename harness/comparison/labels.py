@@ -36,7 +36,7 @@ def along_keys(runs: list[Run], along: Iterable[str]) -> list[str]:
     for name in names:
         if name not in facts | groups:
             if arms.within(name, arms.SEEDS):
-                raise InputError(f"along={name}: seeds are the replicates of every arm, never compared; expected another key")
+                raise InputError(f"along={name}: seeds are replicates, never compared; expected another key")
             near = [key for key in sorted(facts) if key.rpartition(".")[2] == name.rpartition(".")[2]]
             near += difflib.get_close_matches(name, sorted(facts | groups), n=NEAREST, cutoff=0.4)
             raise unknown("setting of these runs", name, dict.fromkeys(near), "along", near[:1])

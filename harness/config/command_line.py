@@ -153,7 +153,7 @@ def refuse_study(study: str) -> None:
         raise InputError(f"study={study!r} must be a name on one line, without spaces around it: it becomes a folder")
     if study.startswith(".") or study.lower() in paths.RESERVED:
         taken = ", ".join(sorted(paths.RESERVED))
-        raise InputError(f"study={study!r} must be another name: none that begins with a dot, and none of {taken}")
+        raise InputError(f"study={study!r} must not begin with a dot or be one of {taken}")
     if len(study.encode()) > LONGEST:
         raise InputError(f"study={study[:20]!r}... has {len(study.encode())} bytes: it must be at most {LONGEST}")
 
@@ -167,13 +167,13 @@ def refuse_output(output: str) -> None:
         folder.lstat()  # raises for a name that is too long
     existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not existing.is_dir():
-        raise InputError(f"output={output!r} must be a folder: {existing} is none")
+        raise InputError(f"output={output!r} must be a folder: {existing} is not one")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"output={output!r} must be a folder that can be written to: {existing} cannot be")
+        raise InputError(f"output={output!r} must be a writable folder: {existing} is not writable")
     try:
         tempfile.TemporaryDirectory(dir=existing).cleanup()  # permissions say nothing of a full disk or a special file system
     except OSError as error:
-        raise InputError(f"output={output!r} must be a folder that can be written to: {existing}: {error.strerror}") from error
+        raise InputError(f"output={output!r} must be a writable folder: {existing}: {error.strerror}") from error
 
 
 SWEEP, JOB = "HARNESS_SWEEP", "HARNESS_JOB"

@@ -169,7 +169,7 @@ def _errors_on_one_line(words: list[str]) -> Iterator[None]:
     except (HydraException, OmegaConfBaseException) as error:
         raise mistakes.naming(words, mistakes.one_line(error)) from error
     except RecursionError as error:
-        raise mistakes.naming(words, InputError("the defaults list leads back to its own file: break the circle")) from error
+        raise mistakes.naming(words, InputError("the defaults list includes its own file: remove the cycle")) from error
     except (ArithmeticError, AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little
         raise mistakes.of_library(words, error) from error
 
@@ -474,7 +474,7 @@ class Sweep:
             return controls(self.jobs, any(weights))
         if "sweep.control=true" in self.typed:
             raise InputError(
-                "sweep.control=true adds the first arm with random weights to arms that start from others: expected a task, "
+                "sweep.control=true compares pretrained arms with random weights: expected a task, "
                 "with pretrain=NAME, model.init_from or pretrain.from"
             )
         return []
@@ -518,7 +518,7 @@ def of_file(words: list[str], place: str) -> list[Override]:
     for one in overrides:
         own_files.refuse_resolvers(str(one.input_line), place)
         if one.is_hydra_override():
-            raise InputError(f"{place}: {one.input_line!r} is a setting of Hydra: expected keys of runs")
+            raise InputError(f"{place}: {one.input_line!r} is a Hydra setting: expected keys of a run")
     return overrides
 
 
@@ -666,7 +666,7 @@ def named(
                 raise InputError(f"{choice}: {error}") from error
     parts, is_weights = [choices["model"]], "init_from" in said[f"model={choices['model']}"]
     if is_weights and "init_from" in model_keys:
-        raise InputError(f"model={choices['model']} and model.init_from={weights} both say what to start from: leave one out")
+        raise InputError(f"model={choices['model']} and model.init_from={weights} both name initial weights: leave one out")
     if weights is not None and not is_weights:
         parts = [Path(weights).name, *(parts if parts != [default_choices()["model"]] else [])]
     parts += sorted(config.enhancements)

@@ -64,9 +64,9 @@ def _size(node: yaml.Node, path: Path, sizes: dict[int, int]) -> int:
         sizes[id(node)] = 0  # while it is counted
         sizes[id(node)] = 1 + sum(_size(child, path, sizes) for child in _children(node, path))
         if sizes[id(node)] > MOST_VALUES:
-            raise InputError(f"{_place(path, node.start_mark)}: more than {MOST_VALUES:,} values, aliases followed")
+            raise InputError(f"{_place(path, node.start_mark)}: more than {MOST_VALUES:,} values, counting aliases")
     elif not sizes[id(node)]:
-        raise InputError(f"{_place(path, node.start_mark)}: the alias stands for what contains it")
+        raise InputError(f"{_place(path, node.start_mark)}: the alias refers to its own container")
     return sizes[id(node)]
 
 
@@ -81,7 +81,7 @@ def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
         if key.value in CALLED:
             raise InputError(f"{place}: the key {key.value!r} names code to call: plain values only")
         if key.value in names:
-            raise InputError(f"{place}: the key {key.value!r} stands here a second time")
+            raise InputError(f"{place}: the key {key.value!r} is a duplicate")
         names.add(key.value)
     return [child for pair in node.value for child in pair]
 

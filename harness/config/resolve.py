@@ -132,7 +132,7 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
         config = replace(config, pretrain=replace(config.pretrain, teacher=folder), tokenizer=tokenizer)
     config = _without_unread(_without_placeholders(config))
     if composed.hardware.dtype is Dtype.auto and "hardware.dtype" in composed.swept:
-        raise InputError("hardware.dtype=auto stands for one of the others: expected hardware.dtype=fp32,bf16 in a sweep")
+        raise InputError("hardware.dtype=auto picks one of the others: sweep hardware.dtype=fp32,bf16 instead")
     hardware = config.hardware
     threads, dtype = hardware.threads or found.threads, found.dtype or hardware.dtype
     config = replace(config, hardware=replace(hardware, threads=threads, dtype=dtype))

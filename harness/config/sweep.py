@@ -71,7 +71,7 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
         key, swept = override.get_key_element(), override.value()
         swept_words.pop(key, None)
         if isinstance(swept, IntervalSweep):
-            raise InputError(f"{override.input_line}: a sweep takes choice(...) or range(...), and no interval")
+            raise InputError(f"{override.input_line}: a sweep takes choice(...) or range(...), not an interval")
         if not override.is_sweep_override():
             values[key] = [override.get_value_element_as_str()]
             continue
@@ -80,7 +80,7 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
         values[key] = list(itertools.islice(names, MOST_RUNS + 1))  # a range may have no end
     words = " ".join(swept_words.values())
     if (number := math.prod(map(len, values.values()))) > MOST_RUNS:
-        raise InputError(f"{words} makes more than {MOST_RUNS:,} runs, the most of a command: expected fewer values")
+        raise InputError(f"{words} makes more than {MOST_RUNS:,} runs, the limit of one command: expected fewer values")
     if number == 0:
         raise InputError(f"the sweep has no runs: a range or a list of values on the command line is empty: {words}")
     return list(itertools.product(*([f"{key}={value}" for value in several] for key, several in values.items())))

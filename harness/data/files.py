@@ -152,7 +152,7 @@ def text_lines(path: Path, where: str, key: str, advance: Callable[[int], object
             raise InputError(f"{where}, line {number}: {byte}; save the file of {key} as UTF-8") from error
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(
-                f"{where}, line {number + 1}: not a whole gzip file ({error}); restore the file of {key}"
+                f"{where}, line {number + 1}: incomplete gzip file ({error}); restore the file of {key}"
             ) from error
 
 
@@ -197,7 +197,7 @@ def _json(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes) -> It
         for row in _questions(found) if nested else found:
             yield None, row
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{where}: not as SQuAD nests data, paragraphs, qas and answers ({error!r}); fix {key}") from error
+        raise InputError(f"{where}: not nested like SQuAD: data, paragraphs, qas, answers ({error!r}); fix {key}") from error
 
 
 def _questions(articles: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -231,7 +231,7 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
             if row and not header:
                 header = row
                 if is_tsv and len(row) == 1 and (other := _delimiter(head, wanted)) in head and row[0] not in wanted.names:
-                    raise InputError(f"{where}: {other!r} and no tab separates the columns: name the file of {key} .csv")
+                    raise InputError(f"{where}: {other!r} separates the columns, not a tab: name the file of {key} .csv")
                 _refuse_twice(header, where, key, wanted)
             elif row and len(row) != len(header):
                 columns = f"expected {len(header)} columns, as in the header, got {len(row)}"

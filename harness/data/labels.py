@@ -118,7 +118,7 @@ def _separator(task: TaskConfig, column: list[Any], where: str) -> str:
     if used and not task.labels and used[0] != SEPARATORS[0]:
         which = " or ".join(map(repr, used))
         raise InputError(
-            f"{where}: what separates the labels in {task.label!r} of task.label is not clear ({which}?): "
+            f"{where}: the separator of the labels in {task.label!r} of task.label is ambiguous ({which}?): "
             f"set task.label_separator='{used[0]}', or task.label_separator='' where a text has one label"
         )
     known = {*task.labels, ""}

@@ -52,7 +52,7 @@ def with_splits(config: RunConfig) -> TaskConfig | None:
         return None
     beside = [key for key in ("train_file", "validation_file", "dataset") if getattr(task, key) not in (None, "", task.file)]
     if beside:
-        raise InputError(f"{KEY} and task.{beside[0]} both say where the rows are: leave one out")
+        raise InputError(f"{KEY} and task.{beside[0]} both name the data: leave one out")
     path = Path(task.file)
     files.refuse_unreadable(path, KEY, task.kind is TaskKind.tokens)
     if task.kind in GUESSED:

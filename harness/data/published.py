@@ -316,9 +316,7 @@ def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
             said.values |= {"add_bos_token": False, "add_eos_token": False}
         tokenizer = _built(kind, said, _vocabulary(folder, name, kind["pieces"], whole))
     elif original is None:
-        raise InputError(
-            f"{folder} has no {WHOLE}, which a tokenizer without a class of its own is read from; set tokenizer.file"
-        )
+        raise InputError(f"{folder} has no {WHOLE}, which a tokenizer without its own class needs; set tokenizer.file")
     else:
         tokenizer = original
     if whole.get("padding") and name != "GPT2Tokenizer":  # which has none
@@ -331,9 +329,7 @@ def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
     tokenizer.no_truncation()
     for number, piece in said.added.items():
         if (found := tokenizer.token_to_id(str(piece))) != number:
-            raise InputError(
-                f"{folder} numbers the added piece {str(piece)!r} {number}: expected {found}, with no gap before it"
-            )
+            raise InputError(f"{folder} gives the added piece {str(piece)!r} the id {number}: expected {found}, without a gap")
     text, notes = tokenizer.to_str(), []
     if "token_type_ids" not in (said.values.get("model_input_names") or ["token_type_ids"]):  # then all are 0
         types = re.sub(r'"type_id": \d+', '"type_id": 0', json.dumps(json.loads(text)["post_processor"]))
@@ -367,7 +363,7 @@ def _vocabulary(folder: Path, name: str, pieces: str, whole: dict[str, Any]) -> 
     if not all(file.is_file() for file in files):
         expected = " and ".join(file.name for file in files)
         raise InputError(
-            f"{folder} has neither {WHOLE} nor {expected}, of which {name} is read; set tokenizer.file or vocab_file"
+            f"{folder} has neither {WHOLE} nor {expected}, from which {name} is read; set tokenizer.file or vocab_file"
         )
     if pieces == "WordPiece":
         return {"vocab": pieces_of(bytes_of(files[0], str(files[0])), str(files[0]))}

@@ -56,7 +56,9 @@ def load(config: RunConfig, split: str) -> Judged:
         except (TypeError, ValueError) as error:
             raise InputError(f"{place}: expected a whole number in {GRADE!r}, got {row[GRADE]!r:.60}") from error
         if (before := judged.grades.setdefault(query, {}).setdefault(document, grade)) != grade:
-            raise InputError(f"{place}: {query!r} and {document!r} have the grade {before} in a row before: remove one of them")
+            raise InputError(
+                f"{place}: {query!r} and {document!r} have the grade {before} in an earlier row: remove one of them"
+            )
     judged.queries = {query: judged.queries[query] for query in judged.grades}
     return judged
 
@@ -69,7 +71,7 @@ def _texts(rows: Rows, text: str, title: str | None = None) -> dict[str, str]:
         if name is None or not isinstance(row.get(text), str):
             raise InputError(f"{place}: expected an `_id` and text in {text!r} of task.fields, got {', '.join(map(str, row))}")
         if str(name) in texts:
-            raise InputError(f"{place}: the id {name!r} is that of a row before: remove one of them")
+            raise InputError(f"{place}: the id {name!r} is that of an earlier row: remove one of them")
         texts[str(name)] = f"{(title and row.get(title)) or ''} {row[text]}".strip()
     return texts
 

@@ -380,7 +380,7 @@ def _source(config: RunConfig, split: str) -> Source:
     if task.dataset:
         return data_set(config, subset or None, where)
     if not task.hub and not task.folder:
-        raise InputError(f"{where}: nothing says where the rows are: set task.train_file or task.dataset")
+        raise InputError(f"{where}: no data is named: set task.train_file or task.dataset")
     if config.data.source is DataSource.hub:
         if not task.hub:
             raise InputError(f"{where}: task.hub names no data set: set it, or data=local data.root=FOLDER")
@@ -403,7 +403,7 @@ def data_set(config: RunConfig, subset: str | None, where: str) -> Source:
 def _own(task: TaskConfig, split: str, where: str) -> Source:
     """The user's own files of this split."""
     if task.dataset:
-        raise InputError(f"task {task.name!r}: task.dataset and task.train_file both say where the rows are: leave one out")
+        raise InputError(f"task {task.name!r}: task.dataset and task.train_file both name the data: leave one out")
     stated = {name: getattr(task, f"{name}_file") for name in OWN_SPLITS}
     paths = {name: Path(path) for name, path in stated.items() if path}
     for (one, path), (two, other) in itertools.combinations(paths.items(), 2):

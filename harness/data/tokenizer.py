@@ -85,7 +85,9 @@ def _read_tokenizer(config: TokenizerConfig) -> Tokenizer:
     tokenizer.no_truncation()
     size, largest = tokenizer.get_vocab_size(), max(tokenizer.get_vocab().values(), default=-1)
     if largest >= size:
-        raise InputError(f"tokenizer.file={config.file!r} numbers a piece {largest:,}: expected 0 to {size - 1:,}, one of each")
+        raise InputError(
+            f"tokenizer.file={config.file!r} gives a piece the id {largest:,}: expected 0 to {size - 1:,}, each once"
+        )
     piece = f"model.unk_token={getattr(tokenizer.model, 'unk_token', None)!r}"
     what = f"tokenizer.file={config.file!r} has no piece for what is not in its vocabulary with {piece}"
     with refused_errors(what, ": add it to the pieces"):
@@ -103,7 +105,7 @@ def rows_in(tokenizer: Tokenizer, published: Tokenizer, said: str) -> list[int] 
     if foreign:
         some = ", ".join(map(repr, foreign[:3]))
         raise InputError(
-            f"{said} has {len(foreign):,} pieces that the tokenizer of the weights has not, such as {some}: "
+            f"{said} has {len(foreign):,} pieces that the tokenizer of the weights lacks, such as {some}: "
             "expected some of theirs, as `harness tokenizer keep=used` writes them, or leave it out"
         )
     rows = [theirs[piece] for piece, _ in sorted(ours.items(), key=lambda item: item[1])]

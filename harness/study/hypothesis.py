@@ -41,8 +41,8 @@ def refuse_late(configs: Iterable[RunConfig]) -> None:
             runs = [records.read(path, Record) for one in folders for path in one.glob(f"*/{run_log.RECORD}")]
             if begun := sum(run.get("tags", {}).get(tags.STUDY) == config.study for run in runs):
                 raise InputError(
-                    f"hypothesis={text!r}: study {config.study!r} has {counted(begun, 'run')} that began before it, and a "
-                    f"hypothesis comes first; {advice}"
+                    f"hypothesis={text!r}: study {config.study!r} has {counted(begun, 'run')} that began before it, but a "
+                    f"hypothesis must come first; {advice}"
                 )
 
 

@@ -130,7 +130,7 @@ def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: No
             first.setdefault(_stage(config, config.task.name), {}).setdefault(config.seed, same)
             if same.config.label != run.config.label:
                 raise InputError(
-                    f"{same.config.label!r} and {run.config.label!r} are one run: what they differ in has no effect here; "
+                    f"{same.config.label!r} and {run.config.label!r} are the same run: their difference has no effect here; "
                     "leave one of them out"
                 )
     runs = list(planned.values())
@@ -193,7 +193,7 @@ def with_sizes(composed: list[RunConfig], cache: "Cache | None" = None) -> list[
 
 def _resizing(run: RunConfig) -> Resizing:
     if "match" not in extensions.names(SHAPES):
-        raise InputError(f"match={run.match.cost.value} needs a plug-in for it, and none is installed: expected match=none")
+        raise InputError(f"match={run.match.cost.value} needs a plug-in that is not installed: expected match=none")
     return extensions.find(SHAPES, "match", Resizing, "match")
 
 
@@ -378,9 +378,7 @@ def _from_checkpoint(
     folder = Path(checkpoint.folder).parent
     if not paths.pretrained_weights(folder, config.pretrain.at).is_dir():
         tokens = ", ".join(path.name.removeprefix("tokens-") for path in sorted((folder / paths.KEPT).glob("tokens-*")))
-        raise InputError(
-            f"pretrain.at={config.pretrain.at}: {folder} has kept weights after so many tokens: {tokens or 'none'}"
-        )
+        raise InputError(f"pretrain.at={config.pretrain.at}: {folder} keeps weights at these token counts: {tokens or 'none'}")
     source = pretrained.identity_of(folder)
     inputs = replace(
         run.inputs,

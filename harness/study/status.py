@@ -219,7 +219,7 @@ def plans(output: str, study: str) -> dict[str, Any]:
     try:
         return records.read_or(paths.study_folder(output, study) / paths.PLAN, Plans, {})
     except CorruptError as error:
-        raise InputError(f"{error}; the next command of study {study!r} keeps it aside and writes a new one") from error
+        raise InputError(f"{error}; the next command of study {study!r} sets it aside and writes a new one") from error
 
 
 def _status(output: str, entry: dict[str, Any]) -> RunStatus:

@@ -184,7 +184,7 @@ def refuse_as_one_command(configs: list[RunConfig]) -> None:
         raise InputError(f"hardware.workers={','.join(map(str, counts))} cannot be swept: a command has one number of workers")
     config, count, cores = configs[0], counts[0], facts.cores()
     if len({run.sweep.until for run in configs}) > 1:
-        raise InputError("sweep.until cannot be swept: a command ends in one way")
+        raise InputError("sweep.until cannot be swept: a command has one stopping rule")
     if config.sweep.until is Until.resolved and command_line.sweep() is not None:
         raise InputError("sweep.until=resolved decides which seeds run: leave hydra/launcher out")
     if config.sweep.until is Until.resolved and len({run.label for run in configs}) < 2:
@@ -196,10 +196,10 @@ def refuse_as_one_command(configs: list[RunConfig]) -> None:
     if config.hardware.device is not Device.cpu or config.hardware.devices > 1:
         raise InputError(
             f"hardware.workers={count} divides the cores of a CPU: expected hardware.device=cpu hardware.devices=1; "
-            "on a GPU start the same command several times, and they share the runs"
+            "on a GPU start the same command several times to share the runs"
         )
     if config.sweep.budget_minutes is not None:
-        raise InputError(f"hardware.workers={count} has no budget of time: leave it out, or sweep.budget_minutes")
+        raise InputError(f"hardware.workers={count} cannot be combined with sweep.budget_minutes: leave one out")
     threads = max(run.hardware.threads or 1 for run in configs)
     if count * threads > cores:
         each = f"{counted(threads, 'thread')} each (hardware.threads)"

@@ -54,7 +54,9 @@ class MinimalPairs(Kind):
             longest = max(range(len(encodings)), key=lambda row: len(encodings[row].ids))
             if (length := len(encodings[longest].ids)) > task.max_length:
                 where = f"{examples.where}, item {examples.items[longest]}"
-                raise InputError(f"{where}: a sentence of {length} tokens, task.max_length={task.max_length} is less: raise it")
+                raise InputError(
+                    f"{where}: a sentence has {length} tokens, more than task.max_length={task.max_length}: raise it"
+                )
             parts[side] = joined(encodings)
             words = [  # -1 for special tokens and for those of the context
                 -1 if word is None or start < len(context) else word

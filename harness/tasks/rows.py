@@ -290,7 +290,7 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
             raise InputError(f"{table.place(row)}: there is a NUL byte in {name!r} of task.fields; remove it from the data")
         if any(map(has_half_characters, words)):
             raise InputError(
-                f"{table.place(row)}: expected text in {name!r} of task.fields, got half of a character: {value!r:.60}"
+                f"{table.place(row)}: expected text in {name!r} of task.fields, got an unpaired surrogate: {value!r:.60}"
             )
         if sources.is_own(task) and not any(word.strip() for word in words):
             raise InputError(f"{table.place(row)}: the text in {name!r} of task.fields is empty; fill it in or remove the row")

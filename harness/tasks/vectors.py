@@ -127,6 +127,6 @@ def refuse_shared_paragraphs(splits: dict[str, Examples]) -> None:
         shared = [texts[-1] for texts in examples.texts if texts[-1] in trained]
         if name != "train" and shared:
             raise InputError(
-                f"{examples.where}: {len({*shared}):,} of its paragraphs are in train, too, such as {shared[0]!r:.60}: "
+                f"{examples.where}: {len({*shared}):,} of its paragraphs are also in train, such as {shared[0]!r:.60}: "
                 "cut the splits between paragraphs, or remove those rows"
             )

@@ -122,7 +122,7 @@ def _read(
     is_sharded = any(hasattr(tensor, "full_tensor") for tensor in own.values())
     shapes = {name: tensor.shape for name, tensor in weights.items()} if whole else load_fsdp().shapes(path)
     if {name: tensor.shape for name, tensor in own.items()} != shapes:
-        raise RefusedError("its tensors are not those of the model")
+        raise RefusedError("its tensors do not match the model")
     if not whole:
         weights, moments = load_fsdp().read(path, own, optimiser)
     elif is_sharded:

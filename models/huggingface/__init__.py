@@ -94,7 +94,7 @@ def translated(
     on_tokens, named = isinstance(model, TokenClassifier), task_heads.architecture(config_json)
     is_ours = task_heads.is_on_tokens(config_json) if on_tokens else task_heads.ON_TEXT in named
     if beside and headed and "head.weight" not in found and is_ours:
-        raise ValueError(f"model_type={config_json['model_type']!r} tensors are a head that ours has not: {listed(beside)}")
+        raise ValueError(f"model_type={config_json['model_type']!r} tensors belong to a head that ours lacks: {listed(beside)}")
     missing = [
         part for part in ("pooler.", "head.") if not any(name.startswith(part) for name in found)
     ]  # half a part would be a mistake
@@ -133,7 +133,7 @@ def plain(state: State, config_json: ConfigJson) -> tuple[State, list[str]]:
     encoder, notes = _modules(config_json), []
     out = {re.sub(WRAPPER, "", name): tensor for name, tensor in state.items()}
     if len(out) < len(state):
-        raise ValueError("tensors of one name, but for the prefixes of wrappers: expected one model")
+        raise ValueError("tensors whose names differ only in the prefixes of wrappers: expected one model")
     removed = {match for name in state for match in re.findall(WRAPPER, name)}
     matches = (encoder.fullmatch(name) for name in out)
     counted = Counter((match["wrapper"], match["base"]) for match in matches if match)

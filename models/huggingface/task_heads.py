@@ -124,7 +124,7 @@ def published_token_head(state: dict[str, Tensor], config_json: ConfigJson, bias
     }
     if head and family in DEEPER:
         raise ValueError(
-            f"model_type={family!r} has a dense layer and a norm between encoder and classifier of a token, which ours has not"
+            f"model_type={family!r} has a dense layer and a norm between encoder and token classifier, which ours lacks"
         )
     if not bias and "head.bias" in head and not head["head.bias"].any():
         del head["head.bias"]

@@ -149,7 +149,7 @@ def last_attention(encoder: Encoder) -> SelfAttention:
     if not found:
         raise ValueError(
             f"pretrain.relation_weight compares queries, keys and values, which model.body={encoder.config.body.value} "
-            f"with position={encoder.config.position.value} has not in one projection: set pretrain.relation_weight=0"
+            f"with position={encoder.config.position.value} does not have in one projection: set pretrain.relation_weight=0"
         )
     return found[-1]
 
@@ -204,6 +204,6 @@ def refuse_unlike(config: ObjectiveConfig, shape: EncoderConfig, teacher: Teache
             last_attention(encoder)
         if shape.attention_width % theirs.num_attention_heads:
             raise ValueError(
-                f"{named} has {theirs.num_attention_heads} heads, into which the {shape.attention_width} features of "
-                "the student's queries cannot be cut: set pretrain.relation_weight=0"
+                f"{named} has {theirs.num_attention_heads} heads, which do not divide the {shape.attention_width} features of "
+                "the student's queries: set pretrain.relation_weight=0"
             )

@@ -44,7 +44,7 @@ class PermutationLM(LanguageModel):
         T = batch.input_ids.shape[1]
         shape = self.encoder.config
         if shape.longest_text < T and shape.position in (Position.learned, Position.sinusoidal):
-            raise ValueError(f"{T} tokens are more than model.max_position_embeddings={shape.longest_text} holds")
+            raise ValueError(f"{T} tokens exceed model.max_position_embeddings={shape.longest_text}")
         order = sample_order(batch.input_ids, seeds, num_predictions(self._config.predicted_share, T), self.vocabulary.special)
         targets = batch.input_ids.gather(1, order.last).masked_fill(~order.used, IGNORED)
         positions = torch.arange(T, T + targets.shape[1]).repeat(len(targets), 1)

@@ -399,7 +399,7 @@ def _refuse_unusable(reading: Reading) -> None:
     signed = isinstance(reading, Score) or getattr(reading, "rate", False) or (isinstance(reading, Published) and against)
     if reading.relation is Relation.better and not signed:
         raise ValueError(
-            ".relation: better is of scores, rates and published differences, expected `rate: true`, `against` or another"
+            ".relation: better applies to scores, rates and published differences: expected `rate: true`, `against` or another"
         )
     if isinstance(reading, Score) and not is_relative:
         raise ValueError(f".relation: expected better or no_difference for a score, not {reading.relation.value}")

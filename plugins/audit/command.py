@@ -65,7 +65,7 @@ def main(options: Audit) -> int:
         if all(value in of[key] for key, value in wanted):
             fitting.append(each)
     if not fitting:
-        raise InputError(f"where={','.join(options.where)}: no claim of {len(settled)} fits")
+        raise InputError(f"where={','.join(options.where)}: no claim matches")
     print(f"{text(fitting)}\n\n{path}")
     return 0
 

@@ -325,7 +325,7 @@ def _refuse_beyond_tolerance(variant: RunConfig, result: MatchResult) -> None:
     noise = result.matched.get("half_width", 0.0)
     if noise > match.tolerance:
         raise InputError(
-            f"match={on.value}: the latency of {variant.label} is known within ± {100 * noise:.0f} % only after "
+            f"match={on.value}: the latency of {variant.label} is known only within ± {100 * noise:.0f} % after "
             f"{match.rounds} rounds; expected match.tolerance={match.tolerance:g}: "
             "try on a quieter machine, or raise match.rounds"
         )

@@ -126,15 +126,15 @@ def refuse_unmeasurable(options: Memory, config: RunConfig, modes: tuple[bool, .
     subject.refuse_scored(config.task)
     if config.model.encoder is not None:
         raise InputError(
-            f"model.encoder={config.model.encoder}: the formula of `memory` is that of our encoders, use `profile`"
+            f"model.encoder={config.model.encoder}: `memory` has a formula for native encoders only: use `profile`"
         )
     rules.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
     if config.finetune.optimizer is not Optimizer.adamw:
         name = config.finetune.optimizer.value
-        raise InputError(f"the formula of `memory` is that of adamw, not of finetune.optimizer={name}: leave the key out")
+        raise InputError(f"`memory` has a formula for adamw only, not for finetune.optimizer={name}: leave the key out")
     if config.hardware.compile:
         raise InputError(
-            "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"
+            "hardware.compile=true: activations are measured for uncompiled models only: set hardware.compile=false"
         )
     device.refuse_absent(config.hardware)
     reported = nvidia_smi("--query-gpu=memory.free", "--id=0") if config.hardware.device is Device.cuda else []

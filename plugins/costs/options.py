@@ -72,7 +72,7 @@ class Profile(Measured):
 
     def refuse(self, configs: list[Any]) -> None:
         if self.trace and any(config.hardware.device.value != "cpu" for config in configs):
-            raise InputError("--trace reads the clock of the CPU: expected hardware=cpu")
+            raise InputError("--trace times the CPU only: set hardware=cpu")
         super().refuse(configs)
 
     def overrides(self) -> list[str]:

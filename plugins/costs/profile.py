@@ -191,7 +191,7 @@ def main(options: Profile, configs: list[RunConfig]) -> int:
         if options.trace and config.hardware.compile:
             raise InputError("--trace finds no components in a compiled model: expected hardware.compile=false")
         if options.trace and config.measure.is_served:
-            raise InputError("--trace is of models as they train: leave out measure.backend and measure.precision")
+            raise InputError("--trace runs models as they train: leave out measure.backend and measure.precision")
         device.refuse_absent(config.hardware)
     file = options.to / VALUES
     traces = {label: options.to / f"{file_name(label)}.trace.json" for label in variants} if options.trace else {}

@@ -49,10 +49,12 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
     topic = "beside" if options.is_implied_sweep else options.topic
     config, out = configs[0], options.to
     if topic in ONE_VARIANT and len(configs) > 1:
-        raise InputError(f"describe {topic} shows one variant, the command line names {len(configs)}: leave -m out")
+        raise InputError(f"describe {topic} shows one variant, but the command line names {len(configs)}: leave -m out")
     if topic in WITHOUT_WEIGHTS and (config.pretrain.checkpoint is not None or config.model.init_from is not None):
         of_weights = WITHOUT_WEIGHTS[topic]
-        raise InputError(f"weights have one {of_weights}: leave model.init_from and pretrain.from out, or `{topic}`")
+        raise InputError(
+            f"pretrained weights have only one {of_weights}: leave model.init_from and pretrain.from out, or `{topic}`"
+        )
     with mpl.rc_context(fname=STYLE):
         if topic == "beside":
             variants = [start.started(config, SCALE)[0] for config in configs]

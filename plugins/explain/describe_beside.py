@@ -97,7 +97,7 @@ def beside(configs: list[RunConfig], text: str, flops_per_second: float | None, 
         variants[config.label if is_named else f"{config.label} {config.scale_name}"] = config
     if len(variants) < 2:
         raise InputError(
-            "describe beside compares variants, the command line names only one: expected several, such as model=base,gpt"
+            "describe beside compares variants, but the command line names only one: expected several, such as model=base,gpt"
         )
     seen = {name: seen_by(config.model, words) for name, config in variants.items()}
     length = min(config.measure.length or min(MEASURED_LENGTH, config.model.longest_text) for config in variants.values())

@@ -91,7 +91,7 @@ def numpy(config: RunConfig, text: str, out: Path) -> str:
     shape, plain = config.model, EncoderConfig()
     other = [key for key in keys_read(shape) if key not in FREE and getattr(shape, key, None) != getattr(plain, key, None)]
     if other:
-        raise InputError(f"describe numpy is written out for BERT: model.{other[0]} has another value; expected model=base")
+        raise InputError(f"describe numpy covers BERT only: model.{other[0]} has another value; expected model=base")
     rows = [text, *(row["sentence_good"] for row in paradigms.generate(3, "train")[:SENTENCES])]
     words, *sentences = (re.findall(r"\w+|[^\w\s]", row.lower()) for row in rows)
     if not words:
@@ -99,7 +99,7 @@ def numpy(config: RunConfig, text: str, out: Path) -> str:
     vocabulary = [*SPECIAL, *sorted({word for sentence in (words, *sentences) for word in sentence})]
     longest = max(map(len, [words, *sentences])) + 2
     if longest > shape.longest_text:
-        raise InputError(f"text= has {longest} tokens, model.max_position_embeddings holds {shape.longest_text}")
+        raise InputError(f"text= has {longest} tokens, more than model.max_position_embeddings={shape.longest_text}")
     shape = replace(shape, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, init_from=None)
     model = Toy(replace(shape, vocab_size=len(vocabulary), pad_token_id=PAD), config.seed)
     stages_text = table(

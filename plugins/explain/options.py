@@ -57,7 +57,7 @@ class Describe(Composed):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.flops_per_second is not None and self.topic != "beside" and not self.is_implied_sweep:
-            raise InputError("flops_per_second= is of `describe beside`: expected it there, or several variants")
+            raise InputError("flops_per_second= needs `describe beside` or several variants")
 
     @property
     def is_implied_sweep(self) -> bool:
@@ -95,7 +95,7 @@ class Inspect(Weights):
         if self.texts is not None and (self.word is None or self.attention):
             raise InputError("texts= needs the word whose vectors are compared, word=bank, without attention=true")
         if self.word is not None and self.item is not None:
-            raise InputError("word= is of a text of yours: give text= or texts= in place of item=")
+            raise InputError("word= needs text= or texts= in place of item=")
         if self.texts is not None:
             return
         if self.text is None and not self.sets("task"):
@@ -133,7 +133,7 @@ class Tokenizer(Composed):
             exists = self.run or self.sets("tokenizer.file", "tokenizer.vocab_file", "model.init_from", "pretrain.from")
             if not self.texts and (self.kinds or not exists):
                 if self.kinds:
-                    raise InputError("kinds= are trained: name the text that they are trained on (task=, corpus=)")
+                    raise InputError("kinds= trains tokenizers: name the text to train on (task=, corpus=)")
                 raise InputError(
                     "text= needs a tokenizer: give RUN, tokenizer.vocab_file=FILE or tokenizer.file=FILE, or "
                     "model.init_from=FOLDER, or name the text that one is trained on (task=, corpus=)"

@@ -16,7 +16,7 @@ def restricted(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokenizer:
     """
     content = json.loads(tokenizer.to_str())
     if content["model"]["type"] != "WordPiece":
-        raise InputError(f"keep=used cuts WordPiece vocabularies alone: this one is of {content['model']['type']}")
+        raise InputError(f"keep=used cuts WordPiece vocabularies only, not {content['model']['type']}")
     inside, special = content["model"]["continuing_subword_prefix"], tokenizer.get_added_tokens_decoder()
     kept = {piece.content for piece in special.values()} | {content["model"]["unk_token"]}
     for text in texts:

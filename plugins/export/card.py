@@ -39,7 +39,7 @@ def text(run: Path, licence: str, has_head: bool = True) -> str:
         result, record = records.read(run / run_log.RESULT, Result), records.read(run / run_log.RECORD, Record)
         return _card(config, result["metrics"], record["tags"], licence, has_head)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, OmegaConfBaseException) as error:  # of other shapes
-        raise InputError(f"{run} has no readable config.yaml, result.json or run.json, of which its card is made") from error
+        raise InputError(f"{run} has no readable config.yaml, result.json or run.json, which its card needs") from error
 
 
 def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, str], licence: str, has_head: bool) -> str:

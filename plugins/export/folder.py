@@ -11,7 +11,7 @@ from harness.errors import InputError, writing
 def refuse_filled(out: Path) -> None:
     """InputError, naming the key `to` of a command, for a file, or a folder that is not empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
+        raise InputError(f"to={str(out)!r} already exists; expected a new or empty folder")
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ class Export(Store):
         super().__post_init__()
         for name in ("to", "format", "family") if self.register is not None else ():
             if (value := getattr(self, name)) != Export.__dataclass_fields__[name].default:
-                raise InputError(f"{name}={value} is of a folder: leave it out, or register={self.register}")
+                raise InputError(f"{name}={value} applies to a folder: leave it out, or register={self.register}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -216,7 +216,7 @@ def _kept(row: dict[str, Any], columns: Columns, where: str) -> dict[str, Any]:
     """The input columns copied into the output."""
     kept = {name: _column(row, name, where, " of beside=") for name in columns.beside}
     if has_half_characters(json.dumps(kept, ensure_ascii=False, default=str)):
-        raise InputError(f"{where}: expected text in {', '.join(kept)} of beside=, got half of a character")
+        raise InputError(f"{where}: expected text in {', '.join(kept)} of beside=, got an unpaired surrogate")
     return kept
 
 
@@ -245,5 +245,5 @@ def _fields(row: dict[str, Any], columns: Columns, where: str) -> Row:
         expected = "a list of words" if columns.words else "text"
         raise InputError(f"{where}: expected {expected} in {', '.join(columns.fields)}, got {texts!r:.60}")
     if any(map(has_half_characters, texts)):
-        raise InputError(f"{where}: expected text in {', '.join(columns.fields)}, got half of a character: {texts!r:.60}")
+        raise InputError(f"{where}: expected text in {', '.join(columns.fields)}, got an unpaired surrogate: {texts!r:.60}")
     return texts, _kept(row, columns, where)

@@ -41,7 +41,7 @@ def ready(uri: str, make: Callable[[str], object]) -> None:
         if not path.exists():
             _make(path, make)
         elif reason := fault(path):
-            raise BrokenStoreError(f"{path} {reason}; `python -m harness sync` keeps it aside and makes it anew")
+            raise BrokenStoreError(f"{path} {reason}; `python -m harness sync` sets it aside and rebuilds it")
 
 
 def renewed(uri: str) -> Path | None:
@@ -92,7 +92,7 @@ def studies(uri: str) -> dict[str, str]:
         with read_only(path) as connection:
             return {name: str(number) for name, number in connection.execute(query)}
     except sqlite3.DatabaseError as error:
-        raise BrokenStoreError(f"{path} cannot be read: {error}; `python -m harness sync` makes it anew") from error
+        raise BrokenStoreError(f"{path} cannot be read: {error}; `python -m harness sync` rebuilds it") from error
 
 
 def follow_the_folder(uri: str, artifacts: Path) -> None:

@@ -45,7 +45,7 @@ class WeightsAndBiases(Backend):
         self._runs: dict[str, tuple[wandb.Run, int]] = {}  # attempt -> run, and points that an earlier process has sent
         is_online = os.environ.get("WANDB_MODE") not in ("offline", "disabled")
         if is_online and not wandb.api.api_key:  # wandb would ask on the terminal
-            raise wandb.Error("there is no login: call `wandb login`, or set WANDB_MODE=offline")
+            raise wandb.Error("not logged in: call `wandb login`, or set WANDB_MODE=offline")
 
     def begin(self, record: Record, folder: Path) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

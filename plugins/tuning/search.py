@@ -53,7 +53,7 @@ class Dimension:
 def dimensions(config: RunConfig) -> list[Dimension]:
     """The space of the run's search; InputError for an invalid space, or one whose ends no run could have."""
     if config.search.selected_on is KeepBest.none:
-        raise InputError("search.selected_on=none chooses nothing: expected tune or validation")
+        raise InputError("search.selected_on=none selects nothing: expected tune or validation")
     if config.finetune.keep_best is KeepBest.validation and config.search.selected_on is KeepBest.tune:
         raise InputError("search must not see the rows that are reported: set finetune.keep_best=tune or none")
     space = [_dimension(text) for text in config.search.space]
@@ -61,7 +61,7 @@ def dimensions(config: RunConfig) -> list[Dimension]:
         raise InputError(f"search.space={config.search.space} names a key twice: expected each once")
     for dimension in space:
         if config.search.sampler is Sampler.grid and not dimension.choices:
-            raise InputError(f"search.sampler=grid lists its values: expected {dimension.key}=choice(A,B), no interval")
+            raise InputError(f"search.sampler=grid needs listed values: expected {dimension.key}=choice(A,B), not an interval")
         for value in dimension.ends:
             refuse_impossible(with_settings(config, {dimension.key: value}))
     return space

@@ -78,7 +78,7 @@ def parse(text: str) -> list[Clause]:
         if joint is None:
             break
         at = joint.end()
-    raise InputError(f"where={text!r} cannot be read from {text[at:].strip()!r} on; {EXPECTED}, joined by `and`")
+    raise InputError(f"where={text!r} cannot be parsed from {text[at:].strip()!r} on; {EXPECTED}, joined by `and`")
 
 
 def _clause(text: str, match: re.Match[str]) -> Clause:
@@ -110,9 +110,9 @@ def keep(runs: list[Run], text: str) -> list[Run]:
     if not fitting:
         alone = next((clause for clause in clauses if not any(map(clause.holds, candidates))), None)
         if alone is None:
-            raise InputError(f"where={text!r} fits no run: each clause fits some, but none fits all")
+            raise InputError(f"where={text!r} matches no run: each clause matches some run, but no run matches all")
         if values := sorted({str(value) for run in candidates if (value := alone.read(run)) is not None}):
-            raise InputError(f"where={text!r} fits no run; {alone.key} is {some_of(values, NEAREST)}")
+            raise InputError(f"where={text!r} matches no run; {alone.key} is {some_of(values, NEAREST)}")
         keys = {key for run in candidates for key in getattr(run, alone.kind)}  # there may be hundreds
         likely = difflib.get_close_matches(alone.key, keys, n=NEAREST, cutoff=0.3) or sorted(keys)[:NEAREST]
         raise unknown(alone.kind.rstrip("s"), alone.key, likely, "where")

@@ -141,7 +141,7 @@ def test_messages_say_what_was_typed_what_is_expected_and_the_cure(capsys):
     assert {line: said(capsys, line) for line in lines} == snapshot(
         {
             "status ouput=x": "harness status: unknown key 'ouput'; did you mean 'output'?\n",
-            "status output=x": "harness status: output='x' is not a folder: expected the one of the runs\n",
+            "status output=x": "harness status: output='x' is not a folder: expected the folder of the runs\n",
             "status --outptu=x": "harness status: unknown option '--outptu'; did you mean '--output'?\n",
             "status a b": "harness status: Unexpected 'b': expected STUDY and KEY=VALUE\n",
         }

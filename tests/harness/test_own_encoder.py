@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CLASS = "gated_convolution:GatedConvolution"
 ALLOWED = ("--allow-code", "gated-convolution")
-NEEDS = "and runs code of package gated-convolution: add --allow-code gated-convolution to allow it"
+NEEDS = "and would run code of package gated-convolution: add --allow-code gated-convolution to allow it"
 SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=20", "seed=0"]
 SMALL += ["finetune.max_steps=3", "hardware.threads=1", "measure=none", "report=false"]
 
@@ -95,7 +95,7 @@ def test_weights_are_read_again_with_consent_alone(call, run, work):
         assert code == 0, said
     for words in ([f"finetune.teacher={run}"], ["pretrain=distillation", f"pretrain.teacher={run}"]):
         code, said = call("plan", *SMALL, *words)
-        assert (code, said) == (2, f"harness plan: model.encoder={CLASS} is set in a file, {NEEDS}\n")
+        assert (code, said) == (2, f"harness plan: model.encoder={CLASS} is set in a file {NEEDS}\n")
         assert not (work / "imported").exists()
     for words, why in {(*vectors,): "expected layers=[-1]", ("export", run): "expected format=onnx"}.items():
         code, said = call(*words, *ALLOWED)

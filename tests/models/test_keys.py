@@ -100,7 +100,7 @@ UNREAD = [
 def test_a_changed_key_that_nothing_reads_is_refused(changes, key, needs):
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
         refuse_unread(EncoderConfig(**{**SMALL, **changes}), ["hidden_size", key.partition("=")[0]])
-    assert str(refused.value) == f"model.{key} is read by nothing in this model: it needs {needs}"
+    assert str(refused.value) == f"model.{key} has no effect in this model: it needs {needs}"
 
 
 def test_keys_that_are_read_or_not_of_the_encoder_pass():

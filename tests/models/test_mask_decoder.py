@@ -161,7 +161,7 @@ def test_positions_are_those_of_the_batch_and_end_with_the_table():
     torch.testing.assert_close(decoder(encoder, keys, batch), decoder(encoder, keys, given), rtol=0, atol=0)
     moved = replace(batch, position_ids=(torch.arange(T) + 1).expand(4, T))
     assert not torch.allclose(decoder(encoder, keys, batch), decoder(encoder, keys, moved), atol=1e-3)
-    with pytest.raises(ValueError, match=r"25 tokens are more than model.max_position_embeddings=24"):
+    with pytest.raises(ValueError, match=r"25 tokens exceed model.max_position_embeddings=24"):
         decoder(encoder, torch.randn(1, 25, 32), Batch(torch.ones(1, 25, dtype=torch.int64)))
 
 

@@ -407,8 +407,8 @@ def refuse_cut(config: GrammarConfig, max_length: int) -> None:
         key = FAMILIES[config.rule].lengthened_by
         value = getattr(config, key)
         raise InputError(
-            f"task.grammar.{key}={getattr(value, 'value', value)} needs {needed} tokens to hold what decides a label, "
-            f"task.max_length={max_length} is less: expected task.max_length={needed} at least"
+            f"task.grammar.{key}={getattr(value, 'value', value)} needs {needed} tokens to decide a label, "
+            f"but task.max_length={max_length}: set it to {needed} or more"
         )
 
 

@@ -165,8 +165,8 @@ def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
         (["claims=nowhere.yaml"], "nowhere.yaml: expected a YAML file of claims"),
         (["model=base"], "unknown key 'model'; choices for `python -m harness audit`: claims, "),
         (["where=verdct=refuted"], "unknown key 'verdct'; did you mean 'verdict'?"),
-        (["claims=true-one", "where=verdict=refuted"], "no claim of 1 fits"),
-        (["output=nowhere"], "harness audit: output='nowhere' is not a folder: expected the one of the runs\n"),
+        (["claims=true-one", "where=verdict=refuted"], "no claim matches"),
+        (["output=nowhere"], "harness audit: output='nowhere' is not a folder: expected the folder of the runs\n"),
         (
             ["tracking.uri=foo"],
             "harness audit: tracking.uri='foo' must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db",

@@ -134,7 +134,9 @@ def test_what_cannot_be_matched_is_refused(runs):
     with pytest.raises(InputError, match=r"needs the baseline in the same command: expected model=base"):
         matched(without)
     static = only(runs, "base", "static")
-    with pytest.raises(InputError, match=r"match\.by=intermediate_size: model\.intermediate_size=512 is read by nothing"):
+    with pytest.raises(
+        InputError, match=r"match\.by=intermediate_size: model\.intermediate_size=512 has no effect in this model"
+    ):
         matched(static, by=MatchBy.intermediate_size)
     weights = [replace(one, model=replace(one.model, init_from="somewhere")) for one in static]
     with pytest.raises(InputError, match=r"cannot resize the weights of model\.init_from=somewhere"):
@@ -146,7 +148,7 @@ def test_what_cannot_be_matched_is_refused(runs):
 
 def test_a_command_without_the_plug_in_says_so(runs, monkeypatch):
     monkeypatch.setattr(plan, "SHAPES", "harness.nothing")
-    with pytest.raises(InputError, match=r"^match=params needs a plug-in for it, and none is installed: expected match=none$"):
+    with pytest.raises(InputError, match=r"^match=params needs a plug-in that is not installed: expected match=none$"):
         plan.with_sizes(only(runs, "base", "albert"))
     published = [replace(one, match=replace(one.match, cost=MatchOn.none)) for one in only(runs, "base", "albert")]
     assert plan.with_sizes(published) == published

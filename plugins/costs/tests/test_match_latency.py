@@ -96,7 +96,7 @@ def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatc
     stream = random.Random(1)
     monkeypatch.setattr(match, "_launch", lambda config: launch(10 * (1 + stream.uniform(0, 3))))
     with pytest.raises(
-        InputError, match=r"the latency of deep is known within ± \d+ % only after 5 rounds|cannot have the cost"
+        InputError, match=r"the latency of deep is known only within ± \d+ % after 5 rounds|cannot have the cost"
     ):
         match.resized(runs, resolved)
     assert not list(tmp_path.rglob("match.json"))

@@ -45,7 +45,7 @@ def test_the_texts_are_cut_as_before_and_others_to_letters(published):
 
 def test_other_kinds_of_vocabularies_are_not_cut():
     bpe = tokenizers.build(TokenizerConfig(kind=tokenizers.TokenizerKind.bpe, vocab_size=300), TEXTS)
-    with pytest.raises(InputError, match=r"^keep=used cuts WordPiece vocabularies alone: this one is of BPE$"):
+    with pytest.raises(InputError, match=r"^keep=used cuts WordPiece vocabularies only, not BPE$"):
         restricted(bpe, TEXTS)
 
 

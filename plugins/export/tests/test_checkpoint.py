@@ -313,7 +313,7 @@ def test_command_writes_beside_the_weights_and_refuses_to_again(tokenizer, tmp_p
     names = {path.name for path in (tmp_path / "export").iterdir()}
     assert names == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     assert main(["export", str(tmp_path)]) == 2
-    assert "is there already; expected a new or an empty folder" in capsys.readouterr().err
+    assert "already exists; expected a new or empty folder" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     assert main(["export", str(tmp_path / paths.WEIGHTS), f"to={tmp_path / 'empty'}", "family=bert"]) == 0
 

@@ -87,8 +87,8 @@ def test_what_cannot_be_registered_is_one_line(tokenizer, store, tmp_path, capsy
     run = tmp_path / "run"
     kept(run, tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
     refused = {
-        ("register=a", "format=onnx"): "format=onnx is of a folder: leave it out, or register=a",
-        ("register=a", "to=x"): "to=x is of a folder: leave it out, or register=a",
+        ("register=a", "format=onnx"): "format=onnx applies to a folder: leave it out, or register=a",
+        ("register=a", "to=x"): "to=x applies to a folder: leave it out, or register=a",
         ("register=a",): "is not in the folder of a run",
     }
     for arguments, message in refused.items():

@@ -323,7 +323,7 @@ def test_columns_stand_beside_the_answer_in_every_format(tokenizer, tmp_path, mo
         ("[key]", "line 1 lacks the column 'key' of beside=; it has: id, text, weight"),
         ("[row]", "beside=[row] is the name of an output column"),
         ("[probability.no]", "beside=[probability.no] is the name of an output column"),
-        ("[half]", "line 1: expected text in half of beside=, got half of a character"),
+        ("[half]", "line 1: expected text in half of beside=, got an unpaired surrogate"),
         ("[large]", "rows 1 to 1 mix types in a column"),
     ],
 )

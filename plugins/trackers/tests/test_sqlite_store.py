@@ -60,7 +60,7 @@ def test_torn_store_is_named_and_never_replaced_unasked(output, tmp_path):
     Tracker(None, str(output), "study").begin({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
     path = torn_copy(output / "mlflow.db", tmp_path / "torn")
     before = path.read_bytes()
-    with pytest.raises(BrokenStoreError, match=rf"^{path} is corrupt: .*`python -m harness sync` keeps it aside"):
+    with pytest.raises(BrokenStoreError, match=rf"^{path} is corrupt: .*`python -m harness sync` sets it aside"):
         sqlite_store.ready(f"sqlite:///{path}", refuse)
     assert path.read_bytes() == before
     kept = sqlite_store.renewed(f"sqlite:///{path}")

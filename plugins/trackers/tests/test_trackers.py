@@ -110,4 +110,4 @@ def test_wandb_without_a_login_is_unreachable_and_stops_nothing(run_harness, sma
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     done = run_harness(*small, *SHORT, "tracking=wandb", f"output={output}")
     assert done.returncode == 0
-    assert done.stdout.count("wandb failed (there is no login: call `wandb login`, or set ") == 1
+    assert done.stdout.count("wandb failed (not logged in: call `wandb login`, or set ") == 1

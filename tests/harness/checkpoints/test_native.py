@@ -98,14 +98,14 @@ def test_corrupt_and_missing_weights_are_named(tmp_path):
         lambda path: path.write_bytes(path.read_bytes()[:-9]),
         r"safetensors cannot be read, it may be corrupt",
     )
-    broken("model.safetensors", lambda path: save_file({"a": torch.ones(1)}, path), "belongs to another model")
+    broken("model.safetensors", lambda path: save_file({"a": torch.ones(1)}, path), "does not match model.json")
     broken("model.json", lambda path: path.write_text("{"), r"model\.json is not JSON")
     broken("model.json", lambda path: path.write_text('{"x": 1}'), "missing or unknown: .*vocab_size, x")
     said = native.plain(shape)
     wrong = json.dumps(said | {"norm": "batch"})
     broken("model.json", lambda path: path.write_text(wrong), r"model\.json, norm: Invalid value 'batch'")
     broken(
-        "model.json", lambda path: path.write_text(json.dumps(said | {"num_attention_heads": 2})), "belongs to another model"
+        "model.json", lambda path: path.write_text(json.dumps(said | {"num_attention_heads": 2})), "does not match model.json"
     )
 
 

@@ -194,4 +194,4 @@ def test_a_published_folder_in_place_of_a_run_is_refused_with_its_key(run_harnes
     done = run_harness(f"{key}={published}", "task=bag")
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2
-    assert line.endswith(f"is a folder of published weights and no run: set model.init_from={published}")
+    assert line.endswith(f"is a folder of published weights, not a run: set model.init_from={published}")

@@ -133,7 +133,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("named", "code", "said"), WRONG.values(), ids=WRONG)
 def test_code_that_cannot_be_read_is_refused(folder, named, code, said, imported):
-    with pytest.raises(InputError, match=f"is set in a file, .* add --allow-code {code} to allow it|names MODULE.CLASS"):
+    with pytest.raises(InputError, match=f"is set in a file .* add --allow-code {code} to allow it|names MODULE.CLASS"):
         remote_code.config_class({"remote_code": code, "auto_map": named}, transformers)
     assert not imported.exists()
     extensions.allow([code])

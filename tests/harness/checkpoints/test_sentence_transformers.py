@@ -99,5 +99,5 @@ def test_a_list_of_modules_that_is_none_is_refused(tmp_path, content):
 def test_a_missing_pooling_is_refused(tmp_path):
     sentence_transformer(tmp_path, MEAN)
     shutil.rmtree(tmp_path / "1_Pooling")
-    with pytest.raises(InputError, match=r"1_Pooling/config\.json is missing, which modules\.json names"):
+    with pytest.raises(InputError, match=r"1_Pooling/config\.json, which modules\.json names, is missing"):
         pooling_of(tmp_path, KEY)

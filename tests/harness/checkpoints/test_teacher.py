@@ -77,11 +77,11 @@ def test_a_published_teacher_answers_as_its_makers_model(published):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["pretrain.length=64"], "reads 40 tokens at most, pretrain.length=64 is more"),
+        (["pretrain.length=64"], "reads at most 40 tokens, but pretrain.length=64"),
         (["tokenizer.vocab_file=other.txt"], "the tokenizer 5"),
         (
             ["pretrain.cosine_weight=1"],
-            "has vectors of 32 features, not of model.hidden_size=128: set pretrain.cosine_weight=0",
+            "has vectors of 32 features, not model.hidden_size=128: set pretrain.cosine_weight=0",
         ),
     ],
 )

@@ -84,6 +84,6 @@ def test_the_teacher_of_a_student_with_part_of_the_pieces_has_their_rows(publish
 def test_pieces_that_the_weights_have_not_are_refused(published, compose, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL, "cat", "horse", "cow"]))
     with pytest.raises(
-        InputError, match=r"vocab\.txt has 2 pieces that the tokenizer of the weights has not, such as 'cow', 'horse'"
+        InputError, match=r"vocab\.txt has 2 pieces that the tokenizer of the weights lacks, such as 'cow', 'horse'"
     ):
         built(compose, f"model.init_from={published}", f"tokenizer.vocab_file={tmp_path / 'vocab.txt'}")

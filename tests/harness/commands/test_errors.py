@@ -134,7 +134,7 @@ def test_a_refused_sweep_leaves_nothing(monkeypatch, capsys, tmp_path, refused):
         ),
         (["output=/tmp/" + "x" * 300], "output=/tmp/xxxx"),
         (["~model"], "~model leaves out a group that every run needs: choose model=NAME instead"),
-        (["output=/proc/x"], "output='/proc/x' must be a folder that can be written to: /proc: No such file or directory"),
+        (["output=/proc/x"], "output='/proc/x' must be a writable folder: /proc: No such file or directory"),
     ],
 )
 def test_an_override_that_cannot_be_used_is_named_in_our_words(monkeypatch, capsys, tmp_path, arguments, line):

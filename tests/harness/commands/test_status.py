@@ -91,7 +91,7 @@ def test_a_corrupt_plan_is_kept_aside_by_the_next_command(planned, run_harness, 
     done = run_harness("status", "s", f"output={output}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert "the next command of study 's' keeps it aside" in done.stderr
+    assert "the next command of study 's' sets it aside" in done.stderr
     planned("seed=3")
     assert f"{paths.PLAN} is kept as {paths.PLAN}.corrupt" in capsys.readouterr().out
     assert run_harness("status", "s", f"output={output}").stdout.startswith("s: 1 run: 1 not started\n")
@@ -192,7 +192,7 @@ def test_several_studies_are_a_line_each(planned, run_harness, output):
     ("arguments", "said"),
     [
         (["x"], "unknown study 'x'; choices for `status`: s"),
-        (["output=nowhere"], "output='nowhere' is not a folder: expected the one of the runs"),
+        (["output=nowhere"], "output='nowhere' is not a folder: expected the folder of the runs"),
         (["output=."], "output='.' has no study with a plan: run one first"),
     ],
     ids=["study", "folder", "no_study"],

@@ -63,5 +63,5 @@ def test_a_key_of_the_encoder_changes_the_weights_or_is_refused(compose, publish
 
 
 def test_a_head_that_nothing_reads_is_refused(compose):
-    with pytest.raises(ValueError, match=r"model.pooler_bias=false is read by nothing"):
+    with pytest.raises(ValueError, match=r"model.pooler_bias=false has no effect in this model"):
         run_of(compose, source_of(compose), "model.pooler=null", "model.pooler_bias=false")

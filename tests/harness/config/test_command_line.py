@@ -36,13 +36,13 @@ def test_output_that_an_address_cannot_hold_is_refused(tmp_path, name):
 @pytest.mark.parametrize("below", ["", "/below"])
 def test_output_at_or_below_a_file_is_refused(tmp_path, below):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"must be a folder: .*file is none"):
+    with pytest.raises(InputError, match=r"must be a folder: .*file is not one"):
         command_line.refuse_output(f"{tmp_path}/file{below}")
 
 
 def test_read_only_output_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
-    with pytest.raises(InputError, match="must be a folder that can be written to"):
+    with pytest.raises(InputError, match="must be a writable folder"):
         command_line.refuse_output(str(tmp_path))
 
 

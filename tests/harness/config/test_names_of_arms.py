@@ -181,7 +181,7 @@ def test_keys_of_an_experiment_that_weights_have_already_are_refused(compose, pu
 
 def test_a_key_of_an_experiment_that_nothing_reads_is_refused(compose, tmp_path):
     given = files_of_the_user(tmp_path, "experiment/mine", "model: {rotary_theta: 500}\n")
-    with pytest.raises(InputError, match=r"model\.rotary_theta=500.* is read by nothing in this model: it needs"):
+    with pytest.raises(InputError, match=r"model\.rotary_theta=500.* has no effect in this model: it needs"):
         compose(*given, "+experiment=mine", "task=bag")
 
 
@@ -202,7 +202,7 @@ def test_a_variant_that_is_weights_names_the_arm_and_its_changes(compose, publis
         config = resolve(run, start.read(run))
         assert (config.label, config.model.vocab_size, config.model.hidden_size) == (name, len(PIECES), 128)
     assert config.model.attention_window == 2
-    with pytest.raises(InputError, match=r"^model=ours and model\.init_from=other both say what to start from: leave one out$"):
+    with pytest.raises(InputError, match=r"^model=ours and model\.init_from=other both name initial weights: leave one out$"):
         compose(*given, "model=ours", "model.init_from=other")
 
 
@@ -307,7 +307,9 @@ def test_published_weights_are_pretrained_on_without_heads_that_look_at_neighbou
 @pytest.mark.long
 def test_two_arms_that_are_one_run_are_refused(compose, tmp_path):
     small = ("task=bag", "scale=tiny", "data.train_examples=40", f"output={tmp_path}")
-    with pytest.raises(InputError, match=r"^'base' and 'base recipe=bert' are one run: what they differ in has no effect here"):
+    with pytest.raises(
+        InputError, match=r"^'base' and 'base recipe=bert' are the same run: their difference has no effect here"
+    ):
         plan(compose("-m", *small, "recipe=small,bert"))
 
 

@@ -17,13 +17,13 @@ UNSOUND = {
     "syntax": (b"attention_window: [1,\n", "line 2, column 1: expected the node content, but found '<stream end>'"),
     "key twice": (
         b"attention_window: 3\nattention_window: 4\n",
-        "line 2, column 1: the key 'attention_window' stands here a second",
+        "line 2, column 1: the key 'attention_window' is a duplicate",
     ),
     "latin 1": ("# plain\n# é\n".encode("latin1"), "line 2: byte 0xe9 is not UTF-8; save the file as UTF-8"),
     "utf 16": ("attention_window: 3\n".encode("utf16"), "line 1: byte 0xff is not UTF-8; save the file as UTF-8"),
     "depth": (b"a: " + b"[" * 3000 + b"]" * 3000, "line 1, column 53: nested deeper than 50 levels"),
-    "alias bomb": (BOMB.encode(), "more than 20,000 values, aliases followed"),
-    "alias of itself": (b"a: &a [*a]\n", "line 1, column 4: the alias stands for what contains it"),
+    "alias bomb": (BOMB.encode(), "more than 20,000 values, counting aliases"),
+    "alias of itself": (b"a: &a [*a]\n", "line 1, column 4: the alias refers to its own container"),
     "unknown alias": (b"a: *x\n", "line 1, column 4: found undefined alias 'x'"),
     "tag": (b"a: !!python/object/apply:os.system ['touch pwned']\n", "the tag !!python/object/apply:os.system is not allowed"),
     "own tag": (b"a: !mine 3\n", "line 1, column 4: the tag !mine is not allowed: plain values only"),
@@ -129,4 +129,4 @@ def test_a_tokenizer_with_a_piece_beyond_its_size_is_refused(file, capsys):
     model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"}
     Path("huge.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], **empty, "model": model}))
     assert main(["task=bag", "tokenizer.file=huge.json"]) == 2
-    assert "tokenizer.file='huge.json' numbers a piece 4,000,000,000: expected 0 to 5" in capsys.readouterr().err
+    assert "tokenizer.file='huge.json' gives a piece the id 4,000,000,000: expected 0 to 5" in capsys.readouterr().err

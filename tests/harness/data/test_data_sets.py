@@ -134,7 +134,7 @@ def test_one_split_alone_is_train_and_can_be_cut(folder, tmp_path):
         ({"label": "tags"}, "column 'tags' of task.label has lists: set task.kind=tokens for a label of each word"),
         ({"label": "about.stars", "labels": ["a", "b"]}, "label 4.5 is not among 0 to 1"),
         ({"dataset": "no/such/folder"}, "task.dataset='no/such/folder' is neither a folder nor OWNER/NAME"),
-        ({"train_file": "a.csv"}, "task.dataset and task.train_file both say where the rows are: leave one out"),
+        ({"train_file": "a.csv"}, "task.dataset and task.train_file both name the data: leave one out"),
     ],
 )
 def test_what_does_not_fit_is_one_line(folder, keys, expected):

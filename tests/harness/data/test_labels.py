@@ -66,9 +66,9 @@ def test_numbers_of_classes_are_no_zeros_and_ones():
         (["[1 0 1]"], "line 1: .* is not a list"),
         (["[joy, fear]"], "line 1: .* is not a list"),
         (["[" * 9000 + "]"], "line 1: .* is not a list"),
-        (["arts, crafts", "toys, games"], r"is not clear \(','\?\): set task\.label_separator=','"),
-        (["joy, fear", "fear", "joy"], r"is not clear \(','\?\): set task\.label_separator=','"),
-        (["joy, fear", "fear; joy", "joy"], r"is not clear \(';' or ','\?\): set task\.label_separator=';'"),
+        (["arts, crafts", "toys, games"], r"is ambiguous \(','\?\): set task\.label_separator=','"),
+        (["joy, fear", "fear", "joy"], r"is ambiguous \(','\?\): set task\.label_separator=','"),
+        (["joy, fear", "fear; joy", "joy"], r"is ambiguous \(';' or ','\?\): set task\.label_separator=';'"),
     ],
 )
 def test_what_is_ambiguous_is_refused(column, expected):

@@ -56,7 +56,7 @@ def test_a_text_after_the_first_run_is_refused(place, tmp_path):
     hypothesis.refuse_late([config(tmp_path, TEXT)])
     begin(tmp_path, place, "s")
     hypothesis.refuse_late([config(tmp_path)])
-    with pytest.raises(InputError, match="study 's' has 1 run that began before it, and a hypothesis comes first"):
+    with pytest.raises(InputError, match="study 's' has 1 run that began before it, but a hypothesis must come first"):
         hypothesis.refuse_late([config(tmp_path, TEXT)])
 
 

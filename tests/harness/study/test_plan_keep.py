@@ -33,6 +33,6 @@ def test_runs_that_need_one_pretraining_share_it(planned):
 
 def test_key_that_the_model_does_not_read_is_refused(compose):
     with pytest.raises(
-        InputError, match=r"model\.rotary_theta=20000.0 is read by nothing in this model: it needs model\.position=rotary"
+        InputError, match=r"model\.rotary_theta=20000.0 has no effect in this model: it needs model\.position=rotary"
     ):
         compose("task=bag", "model=deberta", "model.rotary_theta=20000")

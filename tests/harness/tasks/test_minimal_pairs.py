@@ -122,7 +122,7 @@ def test_the_pieces_of_a_word_share_its_number(tmp_path, cut):
 
 def test_a_sentence_that_is_too_long_is_refused_with_its_item(tmp_path, cut):
     write(tmp_path / "pairs" / "a.jsonl", [*pairs(), {"sentence_good": "the " * 40, "sentence_bad": "a", "UID": "a"}])
-    with pytest.raises(InputError, match=r"item 3: a sentence of 42 tokens, task.max_length=32 is less: raise it"):
+    with pytest.raises(InputError, match=r"item 3: a sentence has 42 tokens, more than task.max_length=32: raise it"):
         read(BLIMP, tmp_path, cut)
 
 

@@ -191,7 +191,7 @@ WRONG = {
         TYPED[:1],
         ("b\ud83d", "neg"),
         {},
-        ": expected text in 'text' of task.fields, got half of a character",
+        ": expected text in 'text' of task.fields, got an unpaired surrogate",
     ),
     "half of two": (TYPED[:1], ("b", None), {"fields": ["text+y"]}, ": expected text in every column of task.fields, got None"),
     "one of several": (KINDS, ("b", "pos|odd"), {"kind": TaskKind.multilabel}, ": 'odd'; choices for `task.labels`: neg, pos"),
@@ -222,7 +222,7 @@ def test_what_is_no_name_is_no_class(place, refused):
     [
         ("nowhere.csv", {}, "task.train_file='nowhere.csv' is not a file"),
         ("a.txt", {}, ".csv, .iob, .json, .jsonl, .parquet, .tsv"),
-        (None, {}, "task 'own', train: nothing says where the rows are: set task.train_file or task.dataset"),
+        (None, {}, "task 'own', train: no data is named: set task.train_file or task.dataset"),
         ("a.csv", {"split": "validation"}, "set task.validation_file, or cut it from train: task.train_split='train[:80%]'"),
         ("a.csv", {"validation_file": "a.csv"}, "task.train_file and task.validation_file are both"),
         ("a.csv", {"fields": ["texd"]}, "unknown column of task 'own', train (a.csv): 'texd'; did you mean 'text'?"),

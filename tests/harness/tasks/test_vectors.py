@@ -102,5 +102,5 @@ def test_a_paragraph_that_is_trained_on_is_not_ranked(cut):
     refuse_shared_paragraphs({"train": train, "validation": other})
     refuse_shared_paragraphs({"validation": of("validation", [("who", "a man"), ("when", "a man")])})
     both = of("task 'made', validation", [("when", "a year"), ("which", "a town")])
-    with pytest.raises(InputError, match="task 'made', validation: 1 of its paragraphs are in train, too, such as 'a town'"):
+    with pytest.raises(InputError, match="task 'made', validation: 1 of its paragraphs are also in train, such as 'a town'"):
         refuse_shared_paragraphs({"train": train, "validation": both})

@@ -137,7 +137,7 @@ def test_checkpoint_of_another_shape_is_refused(tmp_path, capsys):
     model = nn.Linear(2, 2)
     before = model.weight.clone()
     assert resume.load(tmp_path, IDENTITY, model, make_optimiser(model, OptimiserConfig())) == Position()
-    assert "its tensors are not those of the model" in capsys.readouterr().out
+    assert "its tensors do not match the model" in capsys.readouterr().out
     assert torch.equal(model.weight, before)
 
 

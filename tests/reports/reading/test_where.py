@@ -44,11 +44,11 @@ def test_wrong_syntax_is_one_line(text, message):
 
 
 def test_nothing_that_fits_says_which_clause_and_what_there_is(runs):
-    with pytest.raises(InputError, match="fits no run; task is rte, sst2"):
+    with pytest.raises(InputError, match="matches no run; task is rte, sst2"):
         where.keep(runs, "arm = 'base' and task = 'mnli'")
     with pytest.raises(InputError, match=r"unknown tag 'taks'; did you mean 'task'\?"):
         where.keep(runs, "taks = 'sst2'")
-    with pytest.raises(InputError, match="each clause fits some, but none fits all"):
+    with pytest.raises(InputError, match="each clause matches some run, but no run matches all"):
         where.keep(runs, "params.model.hidden_size = '64' and arm = 'base'")
 
 
@@ -96,7 +96,7 @@ def test_a_filter_of_many_wildcards_ends(make_run):
     """Each place is tried once, where a search that goes back would take years."""
     run = make_run("a" * 6000, 0, {})
     assert where.keep([run], f"tags.arm like '{'%a' * 60}'") == [run]
-    with pytest.raises(InputError, match="fits no run"):
+    with pytest.raises(InputError, match="matches no run"):
         where.keep([run], f"tags.arm like '{'%a' * 60}b'")
     run = make_run("abcabd", 0, {})
     patterns = {"%ab_", "abc%", "%c%", "a%d", "%b%b%", "_%_", "abcabd", "%b", "b%", "%d%d%", "_", "", "abc", "%abx%"}
