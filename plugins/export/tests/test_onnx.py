@@ -57,7 +57,7 @@ def test_the_command_writes_the_head_of_the_task_and_the_tokenizer(kind, head, t
     assert sorted(path.name for path in out.iterdir()) == [FILE, "tokenizer.json"]
     assert_close(out / FILE, model, other_texts(80).input_ids)
     assert main(["export", str(tmp_path / "run"), "format=onnx", f"to={out}", f"output={tmp_path}"]) == 2
-    assert f"to='{out}' is there already" in capsys.readouterr().err
+    assert f"to='{out}' already exists" in capsys.readouterr().err
 
 
 def test_a_pretraining_gives_its_last_hidden_states(tmp_path: Path, tokenizer: Path):
