@@ -67,7 +67,7 @@ from harness.errors import InputError, unknown
 from harness.metrics import FEWEST_REPLICATES
 from harness.models.keys import refuse_unread
 from harness.models.objectives.config import ObjectiveName
-from harness.paths import conf_directory, in_use
+from harness.paths import OF_TRIALS, conf_directory, in_use
 from harness.redact import MLFLOW
 from harness.terminal import console, live_line
 
@@ -562,6 +562,8 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         said = keys_of_files(source, of_hydra, own)
         typed, lifts = (overrides, swept) if name is None else (own, [*dict.fromkeys([*swept, "protocol"])])
         run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, typed, lifts, said)
+        if run.study.endswith(OF_TRIALS):
+            raise InputError(f"study={run.study!r} must not end in {OF_TRIALS}: a search keeps its trials in such a study")
         uri = None if "tracking.uri" in map(key_of, overrides) else run.tracking.uri
         if uri is not None and (variable := next((name for name in MLFLOW if os.environ.get(name)), None)):
             raise InputError(

@@ -53,7 +53,9 @@ def test_a_saved_config_is_read_where_its_folder_is_read_only(compose, tmp_path,
     assert resolve.load(tmp_path / "config.yaml").study == config.study
 
 
-@pytest.mark.parametrize("override", ["study=..", "study=cache", "output=/dev/null", "output=a%b", "output='a?b'"])
+@pytest.mark.parametrize(
+    "override", ["study=..", "study=cache", "study=a-search", "output=/dev/null", "output=a%b", "output='a?b'"]
+)
 @pytest.mark.parametrize("options", [[], ["-m"]], ids=["one", "sweep"])
 def test_a_command_refuses_it(tmp_path, monkeypatch, override, options):
     monkeypatch.chdir(tmp_path)
