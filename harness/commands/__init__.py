@@ -73,5 +73,5 @@ def commands() -> dict[str, Command]:
     added = extensions.declared(GROUP)
     for name in added.keys() & BUILT_IN.keys():
         package = extensions.package_of(added[name])
-        raise InputError(f"{GROUP}: {package} adds {name!r}, which already is a command: expected another name")
+        raise InputError(f"{GROUP}: {package} adds {name!r}, which is already a command: expected another name")
     return BUILT_IN | {name: extensions.load(point, Command) for name, point in added.items()}

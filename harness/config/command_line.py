@@ -43,7 +43,7 @@ QUIET, QUIET_KEY = ("--quiet", "-q"), "sweep.quiet=true"
 """Options of a run, and the setting that they stand for."""
 
 EXAMPLES = {"--cfg": "job", "--info": "all"}
-"""Option -> a value that it may have; of all others a folder."""
+"""Option -> a value that it may have; every other option takes a folder."""
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,7 @@ def one_line(error: Exception) -> InputError:
         return unknown_key(key)
     if not key and re.search(r"Cannot merge \w+ with|is not a subclass of", str(cause)):  # sections, merged as a whole
         if file := re.match(r"In '(.+)': ", text):
-            return InputError(
-                f"{file[1]}: a name stands in place of keys: choose one by `- override /GROUP: NAME` in `defaults`"
-            )
+            return InputError(f"{file[1]}: expected keys, got a name: choose it by `- override /GROUP: NAME` in `defaults`")
         return InputError("the value of ${...} does not fit this key: write a value")
     reason = _of_value(key, cause) or " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     merged = re.fullmatch(r"Error merging override (.*)", text, re.DOTALL)

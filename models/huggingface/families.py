@@ -356,11 +356,11 @@ STANDARD = ("hidden_size", "num_hidden_layers", "num_attention_heads")
 def config_of(config_json: ConfigJson) -> EncoderConfig:
     """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express.
 
-    Null is what a key that is left out means, but for a padding token and the theta of ModernBERT's local layers.
+    Null means that a key is left out, but for those of `kept`.
     """
     family = family_of(config_json)
     refuse(config_json, {"quantization_config": None})
-    kept = ("pad_token_id", "local_rope_theta")
+    kept = ("pad_token_id", "local_rope_theta", "summary_activation")
     config_json = {key: value for key, value in config_json.items() if value is not None or key in kept}
     keys = joined("keys", family.keys)
     return family.config(config_json | {keys[key]: config_json[key] for key in STANDARD if config_json.get(key) is not None})

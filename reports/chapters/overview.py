@@ -26,9 +26,9 @@ from harness.reports.writing.formats import Chapter, bullets, code, escape, list
 from harness.reports.writing.tables import size_text, verdict_text
 
 LEGEND = """\
-▲ better, ▼ worse, ≈ the same within the margin, ~ inconclusive, △ ▽ single run, – no verdict. ± is the standard deviation
-over replicates"""
-OF_ROUNDS = ", of latency over rounds of launches"
+▲ better, ▼ worse, ≈ the same within the margin, = equal, ~ inconclusive, △ ▽ single run, – no verdict.
+± is the standard deviation over replicates"""
+OF_ROUNDS = ", for times over timing rounds"
 WORD_OF = {
     Verdict.BETTER: "Shown to be better",
     Verdict.WORSE: "Shown to be worse",
@@ -90,8 +90,9 @@ def legible_overview(comparison: Comparison) -> list[Table | str]:
     if not findings.parts(comparison):
         return []
     table = overview(comparison)
-    of_others = any(tags.DESIGN in run.tags for run in comparison.runs)
-    legend = f"{LEGEND}{'' if of_others else OF_ROUNDS}."
+    over, names = findings.parts(comparison)[0]
+    is_timed = any(over.by_round(label, name) for label in over.labels for name in names)
+    legend = f"{LEGEND}{OF_ROUNDS * is_timed}."
     notes = [legend] if len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
     notes += noted(table)
     return [table, *(["\n".join(notes)] if notes else [])]

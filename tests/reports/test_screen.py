@@ -77,7 +77,9 @@ def test_the_note_of_a_warning_names_no_chapter(make_run):
 def test_names_leave_out_what_all_arms_share(study):
     shown = screen(study(**{"base+mlm": {}, "mlm+sop": {}, "mlm+wide": {"model/params_total": 3e6}}))
     assert [*texts(shown)] == ["base", "sop", "wide"]
-    assert "mlm" not in " ".join([shown.answer, *shown.notes])
+    *notes, last = shown.notes
+    assert last == "Names leave out what all arms share: mlm."
+    assert "mlm" not in " ".join([shown.answer, *notes])
 
 
 def test_of_many_arms_the_baseline_and_the_best_are_shown(scored):

@@ -65,7 +65,7 @@ def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
         (["fits=900000GB"], "is more than the"),
         (["length=500", "scale=mini_bert"], "measure.length=500 must be at most the 64"),
         (["model=bilstm", "activation_checkpointing=both"], "finetune.activation_checkpointing=true needs layers"),
-        (["hardware.compile=true"], "expected hardware.compile=false"),
+        (["hardware.compile=true"], "set hardware.compile=false"),
         (["task=minimal_pairs"], "scores a model without a head on the encoder: choose another task"),
     ],
     ids=["mode", "no unit", "nothing", "too much", "too long", "no layers", "compiled", "no head"],

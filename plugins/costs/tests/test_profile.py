@@ -59,7 +59,7 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
     ("arguments", "message"),
     [
         (["measure.length=100000"], "measure.length=100000 must be at most"),
-        (["hardware=gpu", "--trace"], "--trace reads the clock of the CPU"),
+        (["hardware=gpu", "--trace"], "--trace times the CPU only"),
         (["hardware.compile=true", "--trace"], "expected hardware.compile=false"),
         (["task=minimal_pairs"], "scores a model without a head on the encoder: choose another task"),
         (["scale=tiny", "--json", "to=/dev/null/no"], "to='/dev/null/no' cannot be written"),

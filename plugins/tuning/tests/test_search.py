@@ -152,7 +152,7 @@ def test_trials_may_be_scored_on_the_reported_rows_where_a_paper_did_and_the_run
     assert {one.task.tune_share for one in runner.runs} == {0.0}
     assert {one.tuned["selected_on"] for one in found} == {"validation"}
     assert "the very rows that are reported (search.selected_on=validation)" in search.announced(some)
-    with pytest.raises(InputError, match=r"search\.selected_on=none chooses nothing"):
+    with pytest.raises(InputError, match=r"search\.selected_on=none selects nothing"):
         search.dimensions(changed(runs, selected_on=KeepBest.none)[0])
 
 

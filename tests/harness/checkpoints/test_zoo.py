@@ -174,7 +174,7 @@ def test_shared_nested_and_split_layers_are_not_shortened(model_type):
 
 
 def test_layers_are_not_kept_without_the_one_whose_positions_they_read():
-    with pytest.raises(InputError, match=r"keeping layers \[1\] needs layer 0, too"):
+    with pytest.raises(InputError, match=r"keeping layers \[1\] also needs layer 0"):
         foreign.shape_of(shape_of("mt5", [1]))
 
 

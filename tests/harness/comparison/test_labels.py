@@ -146,7 +146,7 @@ def test_key_of_along_that_does_not_vary_is_not_named(make_run):
         ("hardware.dtyp", "did you mean 'hardware.dtype'?"),
         ("dtype", "did you mean 'hardware.dtype'?"),
         ("hardwar", "choices for `along`: hardware"),
-        ("seed", "seeds are the replicates of every arm"),
+        ("seed", "seeds are replicates, never compared"),
         ("output", "unknown setting of these runs 'output'"),
     ],
 )

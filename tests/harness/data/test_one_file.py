@@ -56,8 +56,8 @@ PAIRS = [("a man walks here", "a person moves now", str(row % 2), "abc"[row % 3]
         ("question,sentence,label,kind", {}, "which column is the text? Set 'task.fields=[NAME]', one of question, sentence"),
         ("text,other,topic,sentiment", {}, "which column is the label? Set task.label, one of topic, sentiment"),
         ("sentence,b,kind,a", {"label": "a"}, "'a' of the first line is a label, too: begin with a line of column names"),
-        ("text,other,kind,lang", {"label": "kind", "train_file": "b.csv"}, "task.file and task.train_file both say where"),
-        ("text,other,kind,lang", {"label": "kind", "dataset": "d"}, "task.file and task.dataset both say where"),
+        ("text,other,kind,lang", {"label": "kind", "train_file": "b.csv"}, "task.file and task.train_file both name the data"),
+        ("text,other,kind,lang", {"label": "kind", "dataset": "d"}, "task.file and task.dataset both name the data"),
         ("text,other,kind,lang", {"file": "none.csv"}, "task.file='none.csv' is not a file"),
     ],
 )

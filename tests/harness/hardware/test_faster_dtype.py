@@ -84,5 +84,5 @@ def test_a_machine_computes_in_the_chosen_one(measured):
 def test_a_sweep_over_it_is_refused(measured, compose):
     measured(ProductRates(1.0, 2.0))
     swept = compose("-m", "task=bag", "hardware.dtype=fp32,auto")[1]
-    with pytest.raises(InputError, match=re.escape("expected hardware.dtype=fp32,bf16")):
+    with pytest.raises(InputError, match=re.escape("sweep hardware.dtype=fp32,bf16")):
         resolve(swept, start.read(swept))

@@ -259,9 +259,9 @@ def test_layers_are_learned_from_plain_text_without_a_head():
     ("keys", "weights", "message"),
     [
         ({}, LAYERS | {"hidden_weight": 0.0, "relation_weight": 0.0}, r"are all 0: nothing is learned"),
-        ({"body": Body.lstm}, LAYERS, r"which model\.body=lstm with position=learned has not in one projection"),
-        ({"position": Position.disentangled}, LAYERS, r"position=disentangled has not in one projection"),
-        ({"hidden_size": 30, "num_attention_heads": 3}, LAYERS, r"4 heads, into which the 30 features .* cannot be cut"),
+        ({"body": Body.lstm}, LAYERS, r"which model\.body=lstm with position=learned does not have in one projection"),
+        ({"position": Position.disentangled}, LAYERS, r"position=disentangled does not have in one projection"),
+        ({"hidden_size": 30, "num_attention_heads": 3}, LAYERS, r"4 heads, which do not divide the 30 features"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(keys: dict, weights: dict, message: str):

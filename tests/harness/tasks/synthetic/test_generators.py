@@ -170,7 +170,7 @@ def test_a_text_that_ends_before_what_decides_is_refused(rule):
     grammar = GrammarConfig(rule=rule)
     needed = theory_of(grammar).to_first.least + 2
     refuse_cut(grammar, needed)
-    with pytest.raises(InputError, match=f"needs {needed} tokens .* expected task.max_length={needed} at least"):
+    with pytest.raises(InputError, match=f"needs {needed} tokens .* set it to {needed} or more"):
         refuse_cut(grammar, needed - 1)
 
 
