@@ -146,6 +146,8 @@ def _column(over: Overall, labels: list[str], name: str) -> list[Cell]:
         digits = digits if own == unit else formats.decimals(known.mean / factor)
         sd = None if metric.deterministic or known.minimum == known.maximum else known.sd
         text = formats.plain(known.mean / factor, digits) + ("" if sd is None else f" ± {formats.plain(sd / factor, digits)}")
+        of, most = len(over.having(label, name)), len(over.sections)
+        text += f" ({of} of {most})" * (of < most)
         sign = cell.text[-2:] if cell.text.endswith(tuple(overview.NOTES)) else ""
         best = metric.direction in ARROWS and min(merits.values()) < max(merits.values()) == merits[label]
         cells.append(Cell(text + sign, cell.value, cell.unit, cell.change, cell.verdict, best))
@@ -161,7 +163,7 @@ def _legend(over: Overall, table: Table, columns: list[str]) -> list[str]:
     spread = {any(over.by_round(label, name) for label in over.labels) for name in scattered}
     over_what = [text for is_time, text in ((False, "seeds"), (True, ROUNDS)) if is_time in spread]
     signs += [f"±: standard deviation over {', for times over '.join(over_what)}."] if spread else []
-    lacking = {len(over.having(label, name)) for label in over.labels for name in OUTCOMES} - {0, len(over.sections)}
-    signs += ["Some arms lack some tasks."] if lacking else []
+    lacks = any(" of " in cell.text for row in table.rows for cell in row[1:])
+    signs += ["In brackets: tasks with results."] if lacks else []
     noted = [WARNED if note == overview.NOTES[overview.WARNED] else note for note in overview.noted(table)]
     return [*([" ".join(signs)] if signs else []), *noted]

@@ -74,6 +74,13 @@ def test_the_note_of_a_warning_names_no_chapter(make_run):
     assert note == "† Training warning: the run's line and the report name it."
 
 
+def test_an_arm_that_lacks_tasks_says_of_how_many_its_mean_is(scored):
+    runs = [*scored("base", {"sst2": [0.8], "rte": [0.6]}), *scored("b", {"sst2": [0.9]})]
+    shown = screen(compare("s", runs))
+    assert texts(shown) == {"base": ["0.700"], "b": ["0.900 (1 of 2)"]}
+    assert "In brackets: tasks with results." in " ".join(shown.notes)
+
+
 def test_names_leave_out_what_all_arms_share(study):
     shown = screen(study(**{"base+mlm": {}, "mlm+sop": {}, "mlm+wide": {"model/params_total": 3e6}}))
     assert [*texts(shown)] == ["base", "sop", "wide"]
