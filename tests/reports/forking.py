@@ -78,7 +78,7 @@ def test_an_error_of_a_chapter_is_raised_as_it_is(study, monkeypatch):
 
 def test_a_killed_process_is_one_line(study, monkeypatch):
     _in_another_process(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(InputError, match="the process that draws the pictures was killed, as by a lack of memory"):
+    with pytest.raises(InputError, match="the process that draws the pictures was killed, probably for lack of memory"):
         render.render(study)
 
 
