@@ -13,7 +13,7 @@ def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run
     first = run_harness(*command, "sweep.timing=false")
     assert first.returncode == 0, first.stdout + first.stderr
     assert "Timing" not in first.stdout
-    assert run_harness("status", "s", f"output={output}").stdout.startswith("s: 2 runs: 2 finished\n")
+    assert run_harness("status", "s", f"output={output}").stdout.startswith("s: 2 runs: 2 finished")
     folders = sorted(path.parent for path in output.glob("s/*/result.json"))
     scores = [run_log.result(folder)["metrics"]["eval/score"] for folder in folders]
     assert all("inference/peak_memory_bytes" in run_log.result(folder)["metrics"] for folder in folders)

@@ -20,7 +20,9 @@ pytestmark = pytest.mark.long
 QUANTITIES = yaml.safe_load(Path(__file__).with_name("one_number.yaml").read_text())["quantities"]
 """Words of a table, a note or a picture -> what they must be the number of."""
 SPEED = re.compile("latency|throughput|training time|memory")
-NEVER_THE_QUANTITY = re.compile("latency (min|p90|p99)|sampled|reserved|process|padding counted|in texts|A/A|floor|utilisation")
+NEVER_THE_QUANTITY = re.compile(
+    "latency (min|p90|p99)|sampled|reserved|process|padding counted|in texts|in examples|A/A|floor|utilisation"
+)
 SIZES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 NUMBER = re.compile(r"([\d,]+(?:\.\d+)?)(?: \[[^]]*\])?(?: ± [\d.,]+)? ?([kMGT])?")
 Found = list[tuple[str, str, float]]
