@@ -163,7 +163,7 @@ def test_weights_to_start_from_are_described_with_their_own_shape(said, capsys):
     assert rows["hidden_size"].split() == ["256", "64"]
     assert rows["token_embedding"].split()[:2] == [f"{30522 * 256:,}", "32,000"]
     assert main(["describe", "scales", "model.init_from=weights"]) == 2
-    assert "weights have one scale" in capsys.readouterr().err
+    assert "weights have only one scale" in capsys.readouterr().err
 
 
 # The architecture
