@@ -96,7 +96,7 @@ def test_values_that_no_config_has_are_one_line(file, capsys, content, fragment)
     ("content", "line"),
     [
         (b"# @package _global_\npretrain: {from: abc}\n", "unknown key 'pretrain.from'; did you mean 'pretrain.checkpoint'?"),
-        (b"# @package _global_\nmodel: albert\n", "choose one by `- override /GROUP: NAME` in `defaults`"),
+        (b"# @package _global_\nmodel: albert\n", "choose it by `- override /GROUP: NAME` in `defaults`"),
         (b"seed: 1\n", "'experiment' is a group without keys of its own: choose one by experiment=NAME; a file of it begins"),
     ],
 )
