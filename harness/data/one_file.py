@@ -78,12 +78,15 @@ def _with_columns(task: TaskConfig, path: Path) -> TaskConfig:
             name for name in names if name not in fields and _has_classes(columns[name]) and not _is_text(columns[name])
         ]
         label = _only(found, "label", "task.label", path, [name for name in names if name not in fields])
+        if label.strip().casefold() not in LABELS and label in map(str, columns[label]):
+            raise InputError(
+                f"{KEY}={str(path)!r}: {label!r} of the first line is a label, too: begin with a line of column names, "
+                f"or set task.label if it names the column"
+            )
     if not has_text:
         others = [name for name in names if name != label]
         found = _named(others, TEXTS, ()) or [name for name in others if _is_text(columns[name])]
         fields = [_only(found, "text", "'task.fields=[NAME]'", path, others)]
-    if label in {str(value) for value in columns.get(label, ())}:
-        raise InputError(f"{KEY}={str(path)!r}: {label!r} of the first line is a label, too: begin with a line of column names")
     return replace(task, fields=fields, label=label)
 
 

@@ -55,7 +55,6 @@ PAIRS = [("a man walks here", "a person moves now", str(row % 2), "abc"[row % 3]
         ("text,other,kind,lang", {}, "which column is the label? Set task.label, one of kind, lang"),
         ("question,sentence,label,kind", {}, "which column is the text? Set 'task.fields=[NAME]', one of question, sentence"),
         ("text,other,topic,sentiment", {}, "which column is the label? Set task.label, one of topic, sentiment"),
-        ("sentence,b,kind,a", {"label": "a"}, "'a' of the first line is a label, too: begin with a line of column names"),
         ("text,other,kind,lang", {"label": "kind", "train_file": "b.csv"}, "task.file and task.train_file both name the data"),
         ("text,other,kind,lang", {"label": "kind", "dataset": "d"}, "task.file and task.dataset both name the data"),
         ("text,other,kind,lang", {"file": "none.csv"}, "task.file='none.csv' is not a file"),
@@ -66,6 +65,14 @@ def test_a_doubt_is_one_line_with_the_choices(table, head, keys, says):
         one_file.with_splits(table(head, PAIRS, **keys))
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_first_row_in_place_of_names_is_refused_and_names_that_are_labels_are_not(table):
+    with pytest.raises(InputError, match="'neg' of the first line is a label, too: begin with a line of column names"):
+        one_file.with_splits(table("7,a dull film,neg", ROWS))
+    assert one_file.with_splits(table("7,text,neg", ROWS, label="neg")).label == "neg"
+    yes = [(number, text, "y" if name == "pos" else "n") for number, text, name in ROWS]
+    assert one_file.with_splits(table("id,text,y", yes)).label == "y"
 
 
 @pytest.mark.parametrize("field", ["text.words", "title+body"])
