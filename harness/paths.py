@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import glob
+import hashlib
 import itertools
 import json
 import os
@@ -79,14 +80,19 @@ def ending(path: Path) -> str:
     return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
 
 
+def at_home(text: str) -> str:
+    """`key=/home/me/runs` of `key=~/runs`: a shell expands `~` at the beginning of a word alone."""
+    return re.sub(r"(^|(?<=[=,['\"]))~(?=/|$)", lambda _: os.path.expanduser("~"), text)
+
+
 def conf_directory() -> Path:
-    """`conf/`: next to the package in a checkout, inside it in an installed wheel."""
+    """`conf/`, next to the package in a checkout and inside it in a wheel."""
     package = Path(__file__).resolve().parent
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 
 def named(folder: Path, *names: object) -> Path:
-    """The path below a folder of names that come from data: tags, records, plans. InputError for one that leads elsewhere."""
+    """The path below a folder of untrusted names: tags, records, plans. InputError for one that leads elsewhere."""
     for name in names:
         if not isinstance(name, str) or not name.isprintable() or name in ("", ".", "..") or {*name} & {*"/\\"}:
             raise InputError(f"{str(name)!r} is not the name of a file or folder in {folder}: expected a name without slashes")
@@ -131,11 +137,19 @@ def read_object(path: Path, kind: type = dict) -> Any:
 def object_of(content: bytes, path: Path, kind: type = dict) -> Any:
     """The JSON object, or list, of this content; InputError, with its path, for any other."""
     try:
-        values = json.loads(content)
+        values = json.loads(content, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, numbers of thousands of digits; nested too deep
         raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(values, kind):
         raise InputError(f"{path} must hold {'an object' if kind is dict else 'a list'}")
+    return values
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; ValueError for a key that it has twice, whose first value would be lost."""
+    if len(values := dict(pairs)) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"two keys {on_one_line(max(names, key=names.count), 60)!r} in one object")
     return values
 
 
@@ -267,7 +281,7 @@ def is_ours(output: Path) -> bool:
     """Whether it is an `output` of the harness: by a mark, or, where it was made without one, by a plan or record of ours."""
     if (output / MARK).is_file() or any(output.glob(f"cache/*/{MARK}")):
         return True
-    return any(map(planned, output.glob(f"*/{PLAN}"))) or any(map(is_record, output.glob("*/*/run.json")))
+    return any(map(planned, output.glob(f"*/{PLAN}"))) or any(map(is_record, matching(output, "*/*/run.json")))
 
 
 def is_record(path: Path) -> bool:
@@ -275,50 +289,44 @@ def is_record(path: Path) -> bool:
     return {"attempt", "tags", "parameters", "inputs"} <= {*object_or_empty(path)}
 
 
-def planned(path: Path) -> list[str]:
-    """Names of the folders that this plan lists; none if it is not a plan of ours."""
+def planned(path: Path, study: str = "") -> list[str]:
+    """Names of the folders of a study, by default its own, that this plan lists; none if it is not a plan of ours."""
     plans = [one for one in object_or_empty(path).values() if isinstance(one, dict) and {"time", "folder", "runs"} <= {*one}]
     entries = (entry for plan in plans if isinstance(plan["runs"], list) for entry in plan["runs"])
     places = (Path(entry["folder"]) for entry in entries if isinstance(entry, dict) and isinstance(entry.get("folder"), str))
-    return [place.name for place in places if place.parts[:-1] == (path.parent.name,)]
+    return [place.name for place in places if place.parts[:-1] == (study or path.parent.name,)]
 
 
 def object_or_empty(path: Path) -> dict[str, object]:
-    """Empty if it is not a JSON object."""
+    """The JSON object in the file; empty for anything else."""
     try:
-        value = json.loads(read(path, LARGEST_PLAN))
-    except (OSError, ValueError, RecursionError):
+        return dict(object_of(read(path, LARGEST_PLAN), path))
+    except (OSError, InputError):
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def cache_folder(output: str) -> Path:
-    """Tokenised data, keyed by content."""
+    """The folder of tokenised data, keyed by content."""
     return Path(output).absolute() / "cache"
 
 
-def text_hashes(output: str) -> Path:
-    """Hashes of texts that were read, by the state of their files."""
-    return cache_folder(output) / "texts"
-
-
 def data_folder(output: str, key: str) -> Path:
-    """A task's prepared data."""
+    """The folder of prepared data."""
     return named(cache_folder(output), key)
 
 
 def run_folder(output: str, study: str, name: str) -> Path:
-    """The results of one run; `name` is made safe for any file system."""
+    """The folder of a run; `name` is made safe for any file system."""
     return named(Path(output).absolute(), study, file_name(name))
 
 
 def file_name(text: str) -> str:
-    """The text, with characters replaced that the name of a file should not have."""
+    """The text as a file name, with unusual characters replaced."""
     return re.sub(r"[^A-Za-z0-9_.+@-]+", "_", text)
 
 
 def study_folder(output: str, study: str) -> Path:
-    """The runs of a study, their plan and the log of their commands."""
+    """The folder of a study: its runs, plan and log."""
     return named(Path(output).absolute(), study)
 
 
@@ -338,22 +346,27 @@ def pretrained_weights(folder: Path, tokens: float | None) -> Path:
 
 
 def sessions_folder(output: str) -> Path:
-    """The results of the launches of all sessions, each in a folder of its own."""
+    """The folder of all timing sessions."""
     return Path(output).absolute() / "sessions"
 
 
 def audit_file(output: str) -> Path:
-    """The verdicts of the last audit, which the report shows."""
+    """The file with the verdicts of the last audit, which the report shows."""
     return Path(output).absolute() / "audit" / "audit.json"
 
 
 def report_folder(output: str, study: str) -> Path:
-    """The report on a study, where `python -m reports` writes it by default; unusual characters of its name are replaced."""
-    return Path(output).absolute() / "reports" / re.sub(r"[^\w.-]|^\.+", "_", study)
+    """The report on a study, where `python -m reports` writes it by default.
+
+    Unusual characters of its name are replaced, and a hash of the name is added, so that no two studies share the folder.
+    """
+    name = re.sub(r"[^\w.-]|^\.+", "_", study)
+    unique = "" if name == study else f"-{hashlib.sha256(study.encode()).hexdigest()[:8]}"
+    return Path(output).absolute() / "reports" / f"{name}{unique}"
 
 
 def report_stamp(output: str, study: str) -> Path:
-    """Next to that folder: the runs of the report, as a sweep wrote it, and a lock."""
+    """The file next to the report's folder that says from which runs a sweep made it."""
     folder = report_folder(output, study)
     return folder.with_name(f".{folder.name}.json")
 
@@ -385,3 +398,8 @@ def below(folder: Path) -> list[Path]:
     `Path.rglob` fails where a folder goes while it is read.
     """
     return sorted(Path(root, name) for root, folders, files in os.walk(folder) for name in (*folders, *files))
+
+
+def matching(folder: str | Path, pattern: str) -> list[Path]:
+    """The paths that match, sorted and absolute, without hidden ones; as in `below`, what has gone meanwhile is left out."""
+    return [Path(folder, name).absolute() for name in sorted(glob.iglob(pattern, root_dir=folder))]

@@ -13,7 +13,7 @@ LISTED = 3
 
 
 def is_id(run: str) -> bool:
-    """Whether it has the form of a run id of the tracking store."""
+    """Whether the text has the form of a run id."""
     return re.fullmatch(r"[0-9a-f]{32}", run) is not None
 
 
@@ -35,7 +35,7 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
 
 def _named(run: str, key: str, output: str) -> Path:
     """The run whose folder begins with this name, `base-sst2-1` or `STUDY/base-sst2-1`; InputError for none and for several."""
-    folders = [path.parent for path in sorted(Path(output).absolute().glob(f"*/*/{run_log.RECORD}"))]
+    folders = [path.parent for path in paths.matching(output, f"*/*/{run_log.RECORD}")]
     names = {f"{folder.parent.name}/{folder.name}": folder for folder in folders}
     found = [name for name in names if run and (name.startswith(run) or name.partition("/")[2].startswith(run))]
     found = [name for name in found if not name.partition("/")[2].startswith("replicate-")] or found  # timed again, no weights

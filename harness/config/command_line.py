@@ -14,10 +14,10 @@ from typing import get_args
 
 from harness import paths
 from harness.config.help import GROUPS
-from harness.config.keys import known_keys, meant_keys
+from harness.config.keys import known_keys, meant_keys, unknown_key
 from harness.config.schema import key_of, stated_keys
 from harness.errors import InputError, unknown
-from harness.grammar import HELP
+from harness.grammar import HELP, Grammar, group_of
 
 VALUED = (
     "--config-dir",
@@ -106,6 +106,15 @@ def settings(words: Iterable[str], own: Container[str] = ()) -> list[str]:
     return changed
 
 
+def refuse_misspelt(options: Grammar, choices: Iterable[str]) -> None:
+    """InputError for a key that neither the command nor a run has."""
+    of_runs = {key.partition(".")[0] for key in (*known_keys(), *GROUPS, "hydra")}
+    for choice in choices:
+        if re.match(r"\w[^=]*=", choice) and (key := group_of(choice)) not in of_runs:
+            near = difflib.get_close_matches(key, [*options.keys, *of_runs], n=1)
+            raise unknown("key", key, options.keys, options.call, near) if {*near} & {*options.keys} else unknown_key(key)
+
+
 def _unknown_option(argument: str, following: str) -> InputError:
     """The error for it, with the setting that is meant where its name is near that of one."""
     name, equals, value = argument.lstrip("-").partition("=")
@@ -171,7 +180,7 @@ def refuse_output(output: str) -> None:
     if not os.access(existing, os.W_OK | os.X_OK):
         raise InputError(f"output={output!r} must be a writable folder: {existing} is not writable")
     try:
-        tempfile.TemporaryDirectory(dir=existing).cleanup()  # permissions say nothing of a full disk or a special file system
+        tempfile.TemporaryFile(dir=existing).close()  # permissions say nothing of a full disk or a special file system
     except OSError as error:
         raise InputError(f"output={output!r} must be a writable folder: {existing}: {error.strerror}") from error
 

@@ -3,15 +3,16 @@
 import contextlib
 import statistics
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import tags
+from harness import paths, tags
 from harness.comparison import arms
 from harness.comparison.paired import Replicate
 from harness.hardware import facts
 from harness.records import CorruptError
 from harness.study import run_folder
+from harness.study.identity import Identity
 from harness.study.plan import PlannedRun
 from harness.terminal import counted, duration
 from harness.tracking import run_log
@@ -20,7 +21,7 @@ from harness.tracking.run_log import Record, Result
 
 @dataclass(frozen=True)
 class Pace:
-    """Time and memory of one run, and where they are from."""
+    """Time and memory of one run, and their source."""
 
     seconds: float
     memory_bytes: float | None  # peak of the process's training above its libraries
@@ -28,7 +29,7 @@ class Pace:
 
 
 def is_done(run: PlannedRun) -> bool:
-    """Whether the command would skip it."""
+    """Whether the command would skip the run."""
     has_weights = all(folder.is_dir() for folder in run.needs_weights)
     return run_log.result(run.folder) is not None and has_weights and not run.config.rerun
 
@@ -39,6 +40,8 @@ def opening(planned: list[PlannedRun]) -> str:
     paces_by_kind = earlier({run.config.output for run in planned}) if left else {}
     paces = [pace for run in left if (pace := paces_by_kind.get(kind_of(run)))]
     text = f"{counted(len(planned), 'run')}, {len(planned) - len(left)} already finished"
+    if unmeasured := sum(run.is_to_be_timed and run_log.finished(_unmeasured(run)) is not None for run in left):
+        text += f" ({unmeasured} more with measure=none: trained again, since the process that trains a run measures it)"
     if not paces:
         return text
     seconds = training_s([pace.seconds for pace in paces], planned[0].config.hardware.workers or 1)
@@ -46,13 +49,19 @@ def opening(planned: list[PlannedRun]) -> str:
     return f"{text}; about {duration(seconds)} left{of}, judging by earlier runs"
 
 
+def _unmeasured(run: PlannedRun) -> Path:
+    """The folder of the same run with measure=none."""
+    measure = replace(run.config.measure, enabled=False)
+    return Identity(replace(run.config, measure=measure), run.inputs).folder
+
+
 def training_s(seconds: list[float], workers: int) -> float:
-    """Seconds of runs of which so many are at work at once: at least those of the longest one."""
+    """Wall-clock seconds of these runs on so many workers, at least those of the longest run."""
     return max(sum(seconds) / workers, max(seconds, default=0.0))
 
 
 def kind_of(run: PlannedRun) -> tuple[str, ...]:
-    """Equal for runs that differ in seeds alone, on one machine."""
+    """A key that runs share if they differ only in seeds and ran on one machine."""
     config = run.config
     named = (config.label, config.scale_name, run.identity.task)
     return (*named, arms.short_hash(run.identity.facts), facts.description(config.hardware))
@@ -76,7 +85,7 @@ class Finished:
 
 def finished(outputs: Iterable[str]) -> Iterator[Finished]:
     """The finished runs in these folders, without A/A replicates, which train nothing: their records last milliseconds."""
-    for folder in (path.parent for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
+    for folder in (path.parent for output in outputs for path in paths.matching(output, f"*/*/{run_log.RECORD}")):
         with contextlib.suppress(CorruptError):  # the command that ran it says so, and makes it again
             result, record = run_log.finished(folder), run_folder.read(folder)
             run_tags = record["tags"]

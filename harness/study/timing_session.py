@@ -54,7 +54,7 @@ from harness.records import CorruptError
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress
-from harness.terminal import console, counted
+from harness.terminal import console, counted, duration
 from harness.tracking import run_log
 from harness.tracking.run_log import RunLog
 from harness.tracking.trackers import TrackedRun, Trackers
@@ -77,7 +77,7 @@ def unfinished(output: str, begun: State) -> tuple[Path, State] | None:
     """The newest session under the same conditions that has all of these shapes and that no command holds, if there is one."""
     for path in sorted(paths.sessions_folder(output).glob(f"*/{paths.SESSION}"), reverse=True):
         try:
-            for counted_file in path.parent.glob(f"*/*/{COUNTED}"):
+            for counted_file in paths.matching(path.parent, f"*/*/{COUNTED}"):
                 records.read(counted_file, dict[str, Launch])
             state = records.read(path, State)
         except CorruptError as error:  # a round without a launch would pair nothing
@@ -191,17 +191,17 @@ class Session:
 
     @property
     def name(self) -> str:
-        """Name of its folder."""
+        """Name of the session, which is that of its folder."""
         return self.folder.name
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """No other command resumes the session."""
+        """Keeps other commands from resuming the session."""
         with FileLock(self.folder / paths.LOCK, timeout=0):
             yield
 
     def finish(self) -> None:
-        """Everything was added to the runs."""
+        """Marks the session as added to its runs."""
         self._state["done"] = True
         self._write()
 
@@ -257,9 +257,7 @@ class Session:
         noise = f". Noise floor: {listed}" if listed else ""
         console.plain(f"Timed {counted(done, 'round')} in {seconds:.0f} s{decided}{noise}")
         if needed and done > first:
-            rounds, minutes = max(needed), max(needed) * seconds / (done - first) / 60
-            again = f"about {rounds} rounds, {minutes:.0f} min (measure.rounds={rounds} sweep.retime=true)"
-            console.plain(f"Timing the others takes {again if rounds <= MOST_PAIRS else f'over {MOST_PAIRS:,} rounds'}")
+            console.plain(of_undecided(needed, seconds / (done - first)))
         if noisy := [metrics.SHORT[metric] for metric, floor in floors.items() if floor > HIGHEST_FLOOR]:
             console.problem(
                 f"No verdict on {', '.join(noisy)}: noise floor above {by_launch.percent(HIGHEST_FLOOR):.0f} %. "
@@ -331,14 +329,15 @@ class Session:
 
     def values(self) -> dict[tuple[str, str], dict[str, float]]:
         """Shape and key of its data -> metric of a launch -> its value; a shape that was timed twice has the mean of both."""
-        histories, pairs = {}, []
+        histories, pairs, launched = {}, [], []
         for name, timed in self.timed.items():
             again = self.timed.get(f"{name}-again")
             for key in timed.launches:
+                launched.append(timed.history(key))
                 both = [one.history(key) for one in (timed, again) if one and not one.failed and key in one.launches]
                 histories[name, key] = by_launch.merged(both or [timed.history(key)])
                 pairs += [(both[0], both[1])] if len(both) > 1 else []
-        return by_launch.summed_up(histories, pairs)
+        return by_launch.summed_up(histories, pairs, launched)
 
     def _is_done(self, rounds: int, seconds: float) -> bool:
         """Whether further rounds would add nothing that is needed, or measure.budget_minutes are spent."""
@@ -349,6 +348,18 @@ class Session:
             return True
         number = len(self.looks)
         return rounds in self.looks and not any(table.undecided(number) for table in self._tables())
+
+
+def of_undecided(needed: list[int], round_s: float) -> str:
+    """What decides these comparisons: the command for the one that needs the fewest rounds, and the cost of all."""
+    costs = [
+        f"{n} rounds, {duration(n * round_s)}" if n <= MOST_PAIRS else f"over {MOST_PAIRS:,} rounds" for n in sorted(needed)
+    ]
+    if min(needed) > MOST_PAIRS:
+        return f"The rest need {costs[0]}: leave them inconclusive, or time on a quieter machine"
+    command = f"measure.rounds={min(needed)} sweep.retime=true (about {costs[0]}; nothing is trained)"
+    rest = f"; all of them need {costs[-1]}" if costs[-1] != costs[0] else ""
+    return f"To decide {'one more' if rest else 'the rest'}, repeat the command with {command}{rest}"
 
 
 def is_measured(run: PlannedRun) -> bool:
@@ -440,7 +451,7 @@ def write_timing(folder: Path, timing: Timing, flops_forward: float | None = Non
 
 
 def read_timing(folder: Path) -> Timing:
-    """What was written; FileNotFoundError if the run was not timed."""
+    """The timing that `write_timing` wrote; FileNotFoundError if the run was not timed."""
     return records.decoded(run_log.read_gzip(folder / run_log.TIMING), Timing, folder / run_log.TIMING)
 
 
@@ -572,10 +583,8 @@ def _add_timing(run: PlannedRun, timing: Timing, trackers: Trackers) -> None:
         run_log.drop_later(run.folder)  # of another session, or of a command that was killed here
         reader = run_log.Reader(run.folder)
         reader.new_entries()
-        as_peak = run.config.measure.precision in FLOAT32_PRODUCTS
-        flops = result["metrics"].get("model/flops_forward") if as_peak else None
-        log = write_timing(run.folder, timing, flops)
-        log.finish(result["status"], result["time"], result.get("notes", []))
+        flops = result["metrics"].get("model/flops_forward") if run.config.measure.precision in FLOAT32_PRODUCTS else None
+        write_timing(run.folder, timing, flops).finish(result["status"], result["time"], result.get("notes", []))
         entries = reader.new_entries()
         trackers.send(run.config, lambda backend: backend.add(record, run.folder, entries))
         run_folder.write(run.folder, record)

@@ -38,7 +38,7 @@ class State(StrEnum):
 
     @property
     def text(self) -> str:
-        """As it is read: `out of memory`."""
+        """The state in words: `out of memory`."""
         return self.value.replace("_", " ")
 
 
@@ -85,7 +85,7 @@ class Result(TypedDict):
 
 
 class Entry(TypedDict, total=False):
-    """A line of `metrics.jsonl`: a stage, a point of a curve, or a result."""
+    """A line of `metrics.jsonl`: a stage, a part of one, a point of a curve, or a result."""
 
     time: int
     step: int
@@ -94,6 +94,7 @@ class Entry(TypedDict, total=False):
     tokens: int
     stage: str
     steps: int
+    part: str
     result: str
 
 
@@ -132,7 +133,7 @@ class RunLog:
     """Writes the log of a run. Points that an earlier process wrote stay; a resumed process that repeats them adds nothing."""
 
     def __init__(self, folder: Path, writes: bool = True) -> None:
-        """Only one process writes the log."""
+        """`writes`: only one process writes the log."""
         self.folder, written = folder, Reader(folder)
         entries = written.new_entries() if writes else []
         self._steps = {entry["key"]: entry["step"] for entry in entries if "key" in entry}
@@ -145,6 +146,10 @@ class RunLog:
     def stage(self, name: str, steps: int = 0) -> None:
         """Marks the start of a stage of so many steps; 0 if their number is not known."""
         self._write({"stage": name, "steps": steps})
+
+    def part(self, name: str) -> None:
+        """Marks what runs between two steps of a stage."""
+        self._write({"part": name})
 
     def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
         """One point of a curve, by default at the current time; KeyError or ValueError as `metrics.check` raises them."""
@@ -223,7 +228,7 @@ def finished(folder: Path) -> Result | None:
 
 
 def drop_later(folder: Path) -> None:
-    """Takes out of the log and the result of a run what was added to them after it had ended."""
+    """Removes from the log and the result of a run what was added after its end."""
     ended = records.read(folder / RESULT, Result)
     lines = (folder / LINES).read_bytes().splitlines(keepends=True)
     entries = [records.decoded(line, Entry, folder / LINES) for line in lines]
@@ -243,7 +248,7 @@ def all_records(output: str) -> dict[Path, Record]:
     A corrupt one, one behind a link, and one whose names, of which trackers make paths, lead elsewhere: printed and left out.
     """
     by_folder, root = {}, Path(output).absolute()
-    for path in sorted(root.glob(f"*/*/{RECORD}")):
+    for path in paths.matching(root, f"*/*/{RECORD}"):
         try:
             if paths.is_linked(path, root):
                 raise InputError(f"{path} is reached by a link, which is not followed")
@@ -254,7 +259,7 @@ def all_records(output: str) -> dict[Path, Record]:
             by_folder[path.parent] = record
         except (CorruptError, InputError) as error:
             what = str(error) if str(path) in str(error) else f"{path}: {error}"
-            print(f"{on_one_line(what)}: this run is left out, the command that ran it makes it again", flush=True)
+            print(f"{on_one_line(what)}: this run is left out; repeat its command to rerun it", flush=True)
     return by_folder
 
 

@@ -1,4 +1,4 @@
-"""What keeps a folder of results and its store in order: `clean`, `delete`, `sync`, `ui`."""
+"""Maintenance of a folder of results and its store: `clean`, `delete`, `sync`, `ui`."""
 
 from harness.commands import Command
 

@@ -1,4 +1,4 @@
-"""Removes what no run needs: unused data, launches of old timing sessions, temporary files; asks first.
+"""Removes files that no run needs: unused data, launches of old timing sessions, temporary files; asks first.
 
 python -m harness clean [output=multirun] [--dry-run] [--yes]
 """

@@ -44,7 +44,10 @@ def main(options: Delete) -> int:
     for run in runs:
         if users := [user.name for user, text in texts.items() if run.name in text]:
             print(f"{run.name}: needed by {counted(len(users), 'run')}: {some_of(users, LISTED)}")
-    every = [*folders, *(place for study in studies for place in _of_study(output, study.name))]
+    every = [*folders]
+    for name in (study.name for study in studies):  # its report, the files of its store, and its curves for TensorBoard
+        every += [paths.report_folder(options.output, name), paths.artifact_folder(options.output) / name]
+        every.append(output / "tensorboard" / name)
     size = sum(leftovers.size_of(folder) for folder in every if folder.is_dir())
     print(f"{options.name}: {counted(len(runs), 'run')}, {scaled(size, 'B')}, with their entries in the tracking store")
     if not confirmed(options.yes, "delete"):
@@ -56,11 +59,6 @@ def main(options: Delete) -> int:
             shutil.rmtree(folder, ignore_errors=not folder.exists())
     print(f"deleted {options.name}")
     return 0
-
-
-def _of_study(output: Path, study: str) -> list[Path]:
-    """Its report, the files of its store, and its curves for TensorBoard."""
-    return [paths.report_folder(str(output), study), paths.artifact_folder(str(output)) / study, output / "tensorboard" / study]
 
 
 def _forget(options: Delete, folder: Path, is_study: bool) -> None:
@@ -77,8 +75,8 @@ def _forget(options: Delete, folder: Path, is_study: bool) -> None:
             if experiment.lifecycle_stage == "active":  # else it is in the trash, where a failed `mlflow gc` has left it
                 client.delete_experiment(experiment.experiment_id)
         else:  # all attempts: a report would count an earlier one
-            same = f"tags.{tags.FINGERPRINT} = '{of_run[tags.FINGERPRINT]}' and tags.{tags.ROLE} = '{tags.ROLE_RUN}'"
-            runs = [run.info.run_id for run in client.search_runs([experiment.experiment_id], same)]
+            same = {tags.FINGERPRINT: of_run[tags.FINGERPRINT], tags.ROLE: tags.ROLE_RUN}
+            runs = {run.info.run_id for run in mlflow_store.tagged(client, [experiment.experiment_id], same)}
             chosen = ("--run-ids", ",".join(runs))
             for run in runs:
                 client.delete_run(run)

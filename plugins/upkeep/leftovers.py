@@ -45,7 +45,7 @@ class Leftover:
 def find(output: Path) -> list[Leftover]:
     """Everything below the folder that no run needs; a folder once, not what is in it."""
     root = output.absolute()
-    whys: dict[Path, str] = {}
+    whys = {}
     for place, why in (*_cache(root), *_old_sessions(root), *_checkpoints(root), *_temporary(root)):
         if not any(above in whys for above in place.parents) and not paths.is_linked(place, root):
             whys[place] = why
@@ -64,7 +64,7 @@ def remove(leftover: Leftover) -> bool:
 
 def _runs(root: Path) -> list[Path]:
     """Folders of runs: they have a record, or a plan names them."""
-    records = [path.parent for path in root.glob(f"*/*/{run_log.RECORD}") if paths.is_record(path)]
+    records = [path.parent for path in paths.matching(root, f"*/*/{run_log.RECORD}") if paths.is_record(path)]
     planned = [path.parent / name for path in root.glob(f"*/{paths.PLAN}") for name in paths.planned(path)]
     return [path for path in sorted({*records, *planned}) if path.is_dir() and not paths.is_linked(path, root)]
 
@@ -82,8 +82,7 @@ def _cache(root: Path) -> Iterator[tuple[Path, str]]:
     """Prepared data and text that no config or record of a run names."""
     used = "\n".join(texts_of_runs(root).values())
     for path in sorted((root / "cache").glob("*")):
-        key = CACHED.match(path.name)
-        if not key or not path.is_dir() or path.is_symlink() or not (path / paths.MARK).is_file():
+        if not CACHED.match(path.name) or not path.is_dir() or path.is_symlink() or not (path / paths.MARK).is_file():
             continue
         if path.name not in used and path.name.removeprefix("corpus-") not in used:
             yield from ((one, "unused data") for one in (path, path.with_name(f"{path.name}.lock")) if one.exists())
@@ -93,7 +92,7 @@ def texts_of_runs(root: Path) -> dict[Path, str]:
     """Folder of a run -> its record and config as text, which name all that the run reads."""
     texts: dict[Path, str] = defaultdict(str)
     for name in (run_log.RECORD, "config.yaml"):
-        for path in root.glob(f"*/*/{name}"):
+        for path in paths.matching(root, f"*/*/{name}"):
             if path.is_file():
                 texts[path.parent] += f"{paths.read(path, paths.LARGEST_RECORD).decode(errors='replace')}\n"
     return texts

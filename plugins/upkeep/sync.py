@@ -28,11 +28,13 @@ def sync(output: str, uri: str | None) -> int:
 
     InputError when MLflow is unreachable, and for a record or a store that is not as the harness makes it.
     """
-    runs = {folder: record for folder, record in run_log.all_records(output).items() if _is_sound(folder, record)}
+    if not (records := run_log.all_records(output)):
+        raise InputError(f"output={output!r} has no run: expected the `output` of one")
+    runs = {folder: record for folder, record in records.items() if _is_sound(folder, record)}
     try:
         if set_aside := sqlite_store.renewed(uri or paths.database_uri(output)):
             print(f"the tracking store was corrupt: kept as {set_aside}, and rebuilt from the folders of the runs")
-        trackers: dict[str, Tracker] = {}
+        trackers = {}
         for folder, record in runs.items():
             study = record["tags"]["study"]
             if study not in trackers:
@@ -62,9 +64,7 @@ def _is_sound(folder: Path, record: Record) -> bool:
     if not faults and "time" not in (run_log.result(folder) or {"time": 0}):
         faults = {run_log.RESULT: "has no time"}
     for name, why in faults.items():
-        print(
-            f"{on_one_line(str(folder / name))} {why}: this run is left out, the command that ran it makes it again", flush=True
-        )
+        print(f"{on_one_line(str(folder / name))} {why}: this run is left out; repeat its command to rerun it", flush=True)
     return not faults and (folder / run_log.RESULT).exists()
 
 
@@ -82,6 +82,5 @@ def _state(output: str, study: str, folders: list[Path]) -> State | None:
 
 def main(options: Sync) -> int:
     """0; InputError where MLflow is unreachable."""
-    count = sync(options.output, options.uri)
-    print(f"synced {counted(count, 'run')}")
+    print(f"synced {counted(sync(options.output, options.uri), 'run')}")
     return 0

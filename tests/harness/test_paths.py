@@ -1,6 +1,7 @@
 """Files that are read back: regular ones of a limited size alone; their text is printed on one line."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,20 @@ def test_text_that_is_read_back_is_printed_on_one_line():
     assert on_one_line("a\nb\r\x1b[2J\x9b\u202e\u2028\t") == r"a\nb\r\x1b[2J\x9b\u202e\u2028\t"
     assert on_one_line("\x1b" * 9, 2) == r"\x1b\x1b..."
     assert on_one_line("\udcff") == r"\udcff"
+
+
+def test_a_folder_that_goes_while_others_are_read_is_left_out(tmp_path, monkeypatch):
+    """Commands share an output: one must not fail because another just removed a temporary folder of its own."""
+    for name in ("kept", "goes"):
+        (tmp_path / "study" / name).mkdir(parents=True)
+        (tmp_path / "study" / name / "run.json").write_text("{}")
+    scan = os.scandir
+
+    def scan_too_late(folder):
+        if str(folder).endswith("goes"):
+            monkeypatch.undo()
+            shutil.rmtree(folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", scan_too_late)
+    assert paths.matching(tmp_path, "*/*/*.json") == [tmp_path / "study" / "kept" / "run.json"]

@@ -168,7 +168,7 @@ class Store:
         number = known.experiment_id if known else self.client.create_experiment(study, (self.path.parent / "art").as_uri())
         machine = {"git_commit": "0123456789abcdef", "git_dirty": "false", "hardware": "AMD EPYC, 2 threads"}
         found, known_params = identity(arm, seed, {tags.STUDY: study, tags.ENHANCEMENTS: ""} | machine | more)
-        run = self.client.create_run(number, start_time=1_700_000_000_000 + self.logged * 60_000, tags=found)
+        run = self.client.create_run(number, start_time=1_700_000_000_000 + self.logged * 60_000, tags=tags.in_store(found))
         settings = known_params | {"environment.torch": "2.13.0", "environment.python": "3.11"} | (params or {})
         curve = [Metric("finetune/loss", 0.7 / (1 + step / 20), 0, step) for step in range(40)]
         measured = [Metric(name, value, 0, 0) for name, value in (values if values is not None else typical_values()).items()]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pyarrow import parquet
 
+from harness import paths
 from harness.tracking import run_log
 
 STUDY = (
@@ -16,7 +17,7 @@ STUDY = (
 
 
 def runs(output: Path) -> list[Path]:
-    return sorted(path.parent for path in output.glob("*/*/run.json"))
+    return sorted(path.parent for path in paths.matching(output, "*/*/run.json"))
 
 
 def results(output: Path) -> dict[str, object]:

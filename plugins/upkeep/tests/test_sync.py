@@ -1,15 +1,20 @@
 """The command that tells a store what it has missed; that it does is shown beside the run that missed it."""
 
+import contextlib
 import json
 import shutil
+import sqlite3
 
 import pytest
 from filelock import FileLock
 
 from harness import paths, tags
 from harness.comparison.compare import compare as reports_compare
+from harness.plugins.trackers.mlflow_store import MlflowClient
 from harness.plugins.upkeep.sync import sync
 from harness.reports.read import read
+from harness.reports.reading.mlflow_reader import MlflowReader
+from harness.reports.reading.sqlite_reader import SqliteReader
 
 pytestmark = pytest.mark.long
 
@@ -19,6 +24,12 @@ def test_store_that_is_away_is_one_line(run_harness, sweep):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("harness sync: MLflow failed (")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_folder_without_runs_is_refused(run_harness, output):
+    done = run_harness("sync", f"output={output}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"harness sync: output={str(output)!r} has no run: expected the `output` of one\n"
 
 
 def test_sweep_told_to_another_store_is_the_same_there(sweep, output, runs_of, curve_of):
@@ -39,6 +50,25 @@ def test_sweep_told_to_its_own_store_changes_nothing(sweep, runs_of):
     before = [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")]
     assert sync(str(sweep.output), None) == 3
     assert [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")] == before
+
+
+def test_a_store_whose_tags_have_bare_names_is_read_and_goes_on(sweep, output, runs_of):
+    """Versions before 0.6 wrote them; `sync` finds the runs and the study's own, and adds no second one."""
+    shutil.copytree(sweep.output, output, ignore=shutil.ignore_patterns("cache", "*.lock"), dirs_exist_ok=True)
+    with contextlib.closing(sqlite3.connect(output / "mlflow.db")) as database, database:
+        database.execute("update tags set key = substr(key, 9) where key like 'harness.%'")
+        count = "select count(*) from runs"
+        (before,) = database.execute(count)
+    bare, today = (read(paths.database_uri(str(folder)), ["sweep"]).runs for folder in (output, sweep.output))
+    assert [(run.tags, run.params, run.metrics) for run in bare] == [(run.tags, run.params, run.metrics) for run in today]
+    client = MlflowClient(paths.database_uri(str(output)))
+    reader, number = MlflowReader(paths.database_uri(str(output))), client.get_experiment_by_name("sweep").experiment_id
+    wanted = {tags.FINGERPRINT: bare[-1].tags[tags.FINGERPRINT]}
+    found = [one.newest([number], wanted)[1].run_id for one in (reader, SqliteReader(output / "mlflow.db"))]
+    assert found == [bare[-1].run_id] * 2
+    assert sync(str(output), None) == 3
+    with contextlib.closing(sqlite3.connect(output / "mlflow.db")) as database:
+        assert [*database.execute(count)] == [before]
 
 
 def test_runs_without_a_result_are_not_sent(sweep, output, runs_of):
@@ -66,13 +96,13 @@ def state_of_study(output) -> str:
 
     client = MlflowClient(tracking_uri=paths.database_uri(str(output)))
     (study,) = client.search_experiments(filter_string="name = 'sweep'")
-    (run,) = client.search_runs([study.experiment_id], f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
+    (run,) = client.search_runs([study.experiment_id], f"tags.{tags.PREFIX}{tags.ROLE} = '{tags.ROLE_STUDY}'")
     return run.info.status
 
 
 def test_runs_of_a_colleague_are_added_once_and_other_hardware_is_kept_apart(sweep, output, runs_of, tmp_path):
     """Their folder has our study, run by the same commands on another machine; both stores stay theirs and ours."""
-    ours, theirs = f"sqlite:///{output / 'mlflow.db'}", tmp_path / "theirs"
+    ours, theirs = paths.database_uri(str(output)), tmp_path / "theirs"
     shutil.copytree(sweep.output / "sweep", output / "sweep")
     assert sync(str(output), None) == 3
     shutil.copytree(sweep.output / "sweep", theirs / "sweep")
@@ -196,7 +226,7 @@ def test_a_folder_behind_a_link_is_not_sent(run_harness, sweep, output, place):
         for folder in (sweep.output / "sweep").iterdir():
             (output / "sweep" / folder.name).symlink_to(folder)
     done = run_harness("sync", f"output={output}")
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "synced 0 runs")
+    assert (done.returncode, "has no run" in done.stderr) == (2, True), done.stderr
     assert "is reached by a link, which is not followed: this run is left out" in done.stdout
 
 

@@ -13,7 +13,7 @@ import pytest
 from child_processes import PATIENCE_S, wait_for, workers
 from small_study import STUDY, results
 
-from harness import processes
+from harness import paths, processes
 from harness.config.schema import SweepConfig
 from harness.study import runner as process
 from harness.study import supervisor
@@ -156,7 +156,7 @@ def test_what_a_run_raises_ends_the_others(in_order):
 
 def times(output: Path) -> list[tuple[int, int]]:
     """Begin and end of each run, in milliseconds."""
-    folders = [path.parent for path in output.glob("*/*/run.json")]
+    folders = [path.parent for path in paths.matching(output, "*/*/run.json")]
     return [(json.loads((one / "run.json").read_text())["started"], run_log.result(one)["time"]) for one in folders]
 
 
@@ -167,7 +167,7 @@ def without_hash(found: dict[str, object]) -> dict[str, object]:
 
 def losses(output: Path) -> dict[str, list[float]]:
     found = {}
-    for path in output.glob("*/*/result.json"):
+    for path in paths.matching(output, "*/*/result.json"):
         entries = run_log.Reader(path.parent).new_entries()
         found[path.parent.name.rpartition("-")[0]] = [one["value"] for one in entries if one.get("key", "").endswith("/loss")]
     return found

@@ -18,7 +18,7 @@ SHORT = ["finetune.max_steps=2", "measure=none"]
 
 
 def is_training(output: Path) -> bool:
-    return any('"key"' in path.read_text() for path in output.glob("*/*/metrics.jsonl"))
+    return any('"key"' in path.read_text() for path in paths.matching(output, "*/*/metrics.jsonl"))
 
 
 def losses(folder: Path) -> list[float]:
@@ -30,7 +30,7 @@ def test_identical_command_skips_every_run_and_makes_none(sweep, run_harness, ru
     done = run_harness(*sweep.arguments)
     assert (done.returncode, done.stderr) == (0, "")
     *first, _, _ = lines = done.stdout.splitlines()
-    assert first == ["2 runs, 2 already finished", "only 1 seed; verdicts need 3"]
+    assert first == ["2 runs, 2 already finished", "only 1 seed; verdicts need 3 (seeds of earlier commands count)"]
     assert [line.split(": ", 1)[1] for line in lines[2:]] == ["finished already, skipped (rerun=true runs it again)"] * 2
     assert [run.info.run_id for run in runs_of(sweep.output, "sweep")] == before
 
@@ -53,7 +53,7 @@ def test_plain_lines_tell_of_every_run(sweep):
     assert timing > max(finished)
     (ended,) = (line for line in lines[timing + 1 :] if line.startswith("Timed 2 rounds in "))
     assert ". Noise floor: latency " in ended
-    of_noise = ("No verdict on ", "Timing the others takes ")
+    of_noise = ("No verdict on ", "To decide ", "The rest need ")
     assert [line for line in lines[lines.index(ended) + 1 :] if not line.startswith(of_noise)] == []  # on a busy machine
     assert "\r" not in sweep.text
 
@@ -102,6 +102,7 @@ def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(start_harnes
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
@@ -202,7 +203,7 @@ def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_harn
     done = run_harness(*small, "study=s", "measure=none", "tracking.uri=http://127.0.0.1:9", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("MLflow failed") == 1
-    assert "Results are kept locally; run `python -m harness sync` later." in done.stdout
+    assert "Results are saved locally; `python -m harness sync` sends them." in done.stdout
     assert runs_of(output, "s") == []
     for _ in range(2):
         synced = run_harness("sync", f"output={output}")
