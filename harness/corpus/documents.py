@@ -40,7 +40,7 @@ def documents(config: RunConfig, split: str) -> Iterator[str]:
 
 
 def paragraphs(text: str) -> list[str]:
-    """The lines of a document. A line ends at a line feed alone: others that Unicode has are characters of a text."""
+    """The lines of a document, which end at line feeds only, not at other line breaks of Unicode."""
     return text.replace("\r\n", "\n").split("\n")
 
 
@@ -54,8 +54,7 @@ def _shuffled(line: str) -> str:
 
 def held_out(text: str, share: float) -> bool:
     """Whether a document with this text is held out; the same on every machine."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return int.from_bytes(digest[:8], "little") < share * 2**64
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") < share * 2**64
 
 
 def _all_documents(config: RunConfig, split: str) -> Iterator[str]:
@@ -95,7 +94,7 @@ def _texts_of_rows(path: Path, column: str, key: str) -> Iterator[str]:
             raise unknown(f"column of {path}:", column, row, "corpus.text")
         if not isinstance(row[column], str):
             place = f"row {number}" if line is None else f"line {line}"
-            raise InputError(f"{where}, {place}: expected text in {column!r} of corpus.text, got {row[column]!r:.60}")
+            raise InputError(f"{where}, {place}: expected text in {column!r} (corpus.text), got {row[column]!r:.60}")
         if text := "\n".join(filter(None, map(str.strip, row[column].split("\n")))):
             yield text
 
@@ -171,7 +170,7 @@ def text_hash(config: RunConfig) -> str:
         return _hash_of_documents(config)
     settings = {"corpus": asdict(config.corpus), "version": VERSION, "files": [_state(path) for path in files]}
     key = hashlib.sha256(json.dumps(settings, sort_keys=True, default=lambda choice: choice.name).encode()).hexdigest()[:16]
-    path = paths.text_hashes(config.output) / f"{key}.json"
+    path = paths.cache_folder(config.output) / "texts" / f"{key}.json"
     try:
         return records.read(path, dict[str, str])["sha256"]
     except (FileNotFoundError, records.CorruptError, KeyError):

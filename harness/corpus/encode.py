@@ -76,8 +76,7 @@ class _ByWords:
         lengths = self.lengths[numbers]
         ends = np.concatenate([[0], np.cumsum(lengths)])
         places = np.repeat(self.starts[numbers] - ends[:-1], lengths) + np.arange(ends[-1])
-        of_texts = np.cumsum([0, *map(len, split)])
-        return self.ids[places], np.diff(ends[of_texts])
+        return self.ids[places], np.diff(ends[np.cumsum([0, *map(len, split)])])
 
     def _learn(self, words: set[str]) -> None:
         new = list(words - self.numbers.keys())

@@ -37,8 +37,7 @@ def prepare(config: RunConfig) -> str:
     """
     text = text_hash(config)
     key = _key(config, text)
-    folder = folder_of(config.output, key)
-    write_once(folder, lambda temporary: _fill(config, temporary, text))
+    write_once(folder_of(config.output, key), lambda temporary: _fill(config, temporary, text))
     return key
 
 
@@ -100,7 +99,7 @@ def _fill(config: RunConfig, folder: Path, text: str) -> None:
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
-    """The smallest little-endian integer type for all ids."""
+    """The smallest little-endian integer type that holds all ids."""
     return np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
 
 

@@ -45,7 +45,7 @@ class Corpus:
     sentinels: list[int] = field(default_factory=list)  # ids; text that was prepared by an earlier version has none
 
     def vocabulary(self) -> Vocabulary:
-        """What objectives need of the tokenizer."""
+        """The tokenizer's facts that objectives need."""
         starts = torch.from_numpy(np.load(self.folder / "word_start.npy"))
         return Vocabulary(self.vocab_size, self.pad, self.cls, self.sep, self.mask, starts, tuple(self.sentinels))
 
@@ -106,8 +106,7 @@ class Sequences:
 
     def _ordered(self, epoch: int, within: np.ndarray) -> np.ndarray:
         """Numbers of the sequences at ascending positions of one epoch."""
-        blocks = -(-len(self) // BLOCK)
-        order = np.random.default_rng(derive(self.seed, "corpus", epoch)).permutation(blocks)
+        order = np.random.default_rng(derive(self.seed, "corpus", epoch)).permutation(-(-len(self) // BLOCK))
         ends = np.cumsum(np.minimum(BLOCK, len(self) - order * BLOCK))
         turn = np.searchsorted(ends, within, side="right")
         ids = np.empty(len(within), dtype=np.int64)

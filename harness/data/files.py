@@ -21,7 +21,7 @@ import pyarrow
 from pyarrow import parquet
 
 from harness.errors import InputError, Mistakes, unknown
-from harness.paths import TABLES, WORDS, ending
+from harness.paths import TABLES, WORDS, ending, unique
 
 BATCH = 2048
 """Rows of Parquet in memory at a time."""
@@ -56,7 +56,7 @@ def refuse_unreadable(path: Path, key: str, words: bool) -> None:
     if ending(path) not in known:
         raise unknown("kind of file", ending(path) or path.name, known, key)
     if ending(path) in WORDS and not words:
-        raise InputError(f"{key}={str(path)!r} has a word and its tag on a line: set task.kind=tokens, or name another file")
+        raise InputError(f"{key}={str(path)!r} has one word with its tag per line: set task.kind=tokens, or name another file")
     if not path.stat().st_size:
         raise InputError(f"{key}={str(path)!r} is empty")
 
@@ -82,7 +82,7 @@ def rows(
 
 
 def inner(value: Any, names: list[str]) -> Any:
-    """What a dotted name reaches in a value, in each element of a list; None where there is nothing."""
+    """The value at a dotted path, in each element of a list; None if it is missing."""
     if not names or value is None:
         return value
     if isinstance(value, list):
@@ -103,7 +103,7 @@ def torn_parquet(place: Path) -> Path | None:
 
 
 def load_datasets() -> Any:
-    """The library of Hugging Face, which takes 1 s, and which prepared data does not need."""
+    """`datasets`, imported on first use because it takes 1 s."""
     import datasets  # as above
 
     return datasets
@@ -162,7 +162,7 @@ def text_lines(path: Path, where: str, key: str, advance: Callable[[int], object
 def _parsed(text: str) -> tuple[Any, str]:
     """The value, and what is wrong with the text; empty where nothing is."""
     try:
-        return json.loads(text), ""
+        return json.loads(text, object_pairs_hook=unique), ""
     except (ValueError, RecursionError) as error:  # of a number with too many digits, too
         return None, f"not JSON ({error})"
 
@@ -233,8 +233,9 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
                 if is_tsv and len(row) == 1 and (other := _delimiter(head, wanted)) in head and row[0] not in wanted.names:
                     raise InputError(f"{where}: {other!r} separates the columns, not a tab: name the file of {key} .csv")
                 _refuse_twice(header, where, key, wanted)
-            elif row and len(row) != len(header):
+            elif row and (len(row) != len(header) or (row == header and row[1:])):
                 columns = f"expected {len(header)} columns, as in the header, got {len(row)}"
+                columns = "the header stands here again" if row == header else columns
                 with mistakes.collected():
                     raise InputError(f"{where}, line {line}: {columns}; fix the file of {key}")
             elif row:
@@ -295,9 +296,21 @@ def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mist
     def row() -> Row:
         nonlocal numbered, words
         (first, second), (name, *_) = places, wanted.fields
+        alone = [cells[0] for cells in words if not RANGE.fullmatch(cells[0])]
+        are_numbers = bool(alone) and all(cell.isdecimal() for cell in alone)
+        is_counted = are_numbers and [*map(int, alone)] == [*range(int(alone[0]), int(alone[0]) + len(alone))]
         if numbered is None:
-            alone = [cells[0] for cells in words if not RANGE.fullmatch(cells[0])]
-            numbered = width > 2 and not header and alone == [*map(str, range(1, len(alone) + 1))]
+            numbered = width > 2 and not header and is_counted and (len(alone) > 1 or alone[0] in ("0", "1"))
+            if width > 2 and not header and len(alone) > 1 and are_numbers > is_counted and not NUMBER.fullmatch(name):
+                raise InputError(
+                    f"{where}, line {begin}: the words are numbers alone: task.fields=[NUMBER] names the column of words, "
+                    "0 the first one"
+                )
+        elif numbered and not is_counted and not NUMBER.fullmatch(name):
+            raise InputError(
+                f"{where}, line {begin}: the words have no numbers before them, but those of the first sentence have: "
+                "task.fields=[NUMBER] names the column of words, 0 the first one"
+            )
         if numbered:
             words = [cells for cells in words if not RANGE.fullmatch(cells[0])]
             first = first if NUMBER.fullmatch(name) else 1
@@ -308,7 +321,7 @@ def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mist
     for number, line in chain(lines, [(0, "")]):
         text = line.rstrip("\r\n\t ")
         cells = text.split("\t") if has_tabs or (not width and "\t" in text) else BLANKS.split(text.lstrip(" "))
-        if not text.strip() or cells[0] == "-DOCSTART-":
+        if not text.strip() or cells[0].startswith("-DOCSTART-"):
             if words:
                 yield row()
             words = []

@@ -5,6 +5,7 @@ import contextlib
 import json
 import random
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,7 @@ BITS = {"0": False, "1": True, "false": False, "true": True}
 
 
 def is_missing(label: object) -> bool:
-    """Whether there is none: null or not a number."""
+    """Whether the label is missing: null or NaN."""
     return label is None or label != label
 
 
@@ -33,8 +34,13 @@ def name_of(label: object) -> str:
     return str(int(label) if isinstance(label, float) and label.is_integer() else label).strip()
 
 
+def plain(text: str) -> str:
+    """The text normalised for comparison: case, white space and Unicode forms."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
 def as_number(label: object) -> object:
-    """A text such as `1.0` as the number that it is."""
+    """The number that a text such as `1.0` denotes."""
     return float(label) if isinstance(label, str) and re.fullmatch(r"\s*-?\d{1,15}\.0*\s*", label, re.ASCII) else label
 
 
@@ -66,7 +72,7 @@ def several(task: TaskConfig, column: list[Any], place: Callable[[int], str]) ->
     names = task.labels or [str(number) for number in range(width)]
     if len(names) != width:
         raise InputError(
-            f"{place(0)}: lists of {width} zeros and ones in {task.label!r} of task.label, but task.labels has {len(names)}: "
+            f"{place(0)}: lists of {width} zeros and ones in {task.label!r} (task.label), but task.labels has {len(names)}: "
             "name each place of the lists"
         )
     each = iter(bits)
@@ -98,7 +104,7 @@ def _of_text(text: str, separator: str, task: TaskConfig, where: str) -> list[An
                 ):  # names that numpy prints
                     return [*values]
         raise InputError(
-            f"{where}: {text[:60]!r} in {task.label!r} of task.label is not a list: expected [\"a\", \"b\"], ['a', 'b'] or a|b"
+            f"{where}: {text[:60]!r} in {task.label!r} (task.label) is not a list: expected [\"a\", \"b\"], ['a', 'b'] or a|b"
         )
     if text in task.labels or not separator:
         return [text] if text else []
@@ -118,7 +124,7 @@ def _separator(task: TaskConfig, column: list[Any], where: str) -> str:
     if used and not task.labels and used[0] != SEPARATORS[0]:
         which = " or ".join(map(repr, used))
         raise InputError(
-            f"{where}: the separator of the labels in {task.label!r} of task.label is ambiguous ({which}?): "
+            f"{where}: the separator of the labels in {task.label!r} (task.label) is ambiguous ({which}?): "
             f"set task.label_separator='{used[0]}', or task.label_separator='' where a text has one label"
         )
     known = {*task.labels, ""}
@@ -158,7 +164,7 @@ def of_columns(names: list[str], columns: dict[str, list[Any]], place: Callable[
         bits = [*map(_bit, values)]
         if None in bits:
             at = bits.index(None)
-            raise InputError(f"{place(row)}: expected 0 or 1 in column {names[at]!r} of task.labels, got {values[at]!r:.60}")
+            raise InputError(f"{place(row)}: expected 0 or 1 in column {names[at]!r} (task.labels), got {values[at]!r:.60}")
         return [name for name, bit in zip(names, bits, strict=True) if bit]
 
     return checked(zip(*(columns[name] for name in names), strict=True), of_row)

@@ -62,10 +62,22 @@ def with_splits(config: RunConfig) -> TaskConfig | None:
     return replace(task, train_file=task.file)
 
 
+def unread(task: TaskConfig) -> list[str]:
+    """The columns other than text and label, for kinds whose columns may be guessed."""
+    if task.kind not in GUESSED:
+        return []
+    fields = [part.partition(".")[0] for field in (*task.fields, task.label) for part in field.split("+")]
+    return [name for name in _names(task) if name not in (*fields, *task.fields, task.label, *task.labels)]
+
+
+def _names(task: TaskConfig) -> list[str]:
+    """The columns of the file, by its first row."""
+    return [*next((row for _, row in _first(Path(task.file or ""), files.Wanted(tuple(task.fields), task.label), 1)), {})]
+
+
 def _with_columns(task: TaskConfig, path: Path) -> TaskConfig:
     """With the names of the columns of a text and its label that the file has."""
-    wanted = files.Wanted(tuple(task.fields), task.label)
-    names = [*next((row for _, row in _first(path, wanted, 1)), {})]
+    names = _names(task)
     has_text = task.fields != ["text"] or "text" in names
     has_label = task.label != "label" or bool({"label", *task.labels} & {*names})
     if not names or (has_text and has_label):
@@ -101,8 +113,7 @@ def _named(names: list[str], known: tuple[str, ...], taken: Iterable[str]) -> li
 
 def _has_classes(values: list[Any]) -> bool:
     """Whether each of a few values occurs in several rows."""
-    kinds = {str(value) for value in values}
-    return 2 <= len(kinds) <= min(MOST_CLASSES, len(values) / 2)
+    return 2 <= len({str(value) for value in values}) <= min(MOST_CLASSES, len(values) / 2)
 
 
 def _is_text(values: list[Any]) -> bool:

@@ -48,12 +48,12 @@ WHITE_SPACE = "".join(
 
 
 def has_files(folder: Path) -> bool:
-    """Whether the folder has pieces."""
+    """Whether the folder has a tokenizer or vocabulary file."""
     return any((folder / name).is_file() for name in (WHOLE, WORDS, PAIRS))
 
 
 def read(folder: str | Path) -> tuple[str, tuple[str, ...]]:
-    """The tokenizer as a tokenizer.json, and a line on each thing that had to be decided.
+    """The tokenizer as a tokenizer.json, and a line per decision made while reading it.
 
     InputError naming the file and the setting that cannot be read.
     """
@@ -357,7 +357,7 @@ def _vocabulary(folder: Path, name: str, pieces: str, whole: dict[str, Any]) -> 
     if pieces == "Unigram":
         found = ", ".join(sorted(path.name for path in folder.glob("*.model"))) or "SentencePiece's file"
         raise _OfLibraryError(
-            f"{folder} has no {WHOLE}, and {found} is read by transformers alone (pip install 'encoder-variant-harness[hub]')"
+            f"{folder} has no {WHOLE}, and only transformers reads {found} (pip install 'encoder-variant-harness[hub]')"
         )
     files = [folder / file for file in ((WORDS,) if pieces == "WordPiece" else (PAIRS, MERGES))]
     if not all(file.is_file() for file in files):

@@ -23,7 +23,7 @@ Rows = Iterable[tuple[str, dict[str, Any]]]
 
 @dataclass
 class Judged:
-    """The judged queries of a split, and the documents that are ranked for them."""
+    """The judged queries of a split, and the documents to rank."""
 
     where: str
     origin: str
@@ -37,8 +37,7 @@ def load(config: RunConfig, split: str) -> Judged:
     task, where = config.task, f"task {config.task.name!r}, {split}"
     part = sources.part_of(task, split)
     source = sources.data_set(config, task.subset or None, where)
-    is_plain = Path(source.path, "corpus.jsonl").is_file()
-    tables, origin = (_of_files if is_plain else _of_configurations)(source, part)
+    tables, origin = (_of_files if Path(source.path, "corpus.jsonl").is_file() else _of_configurations)(source, part)
     corpus, queries, judgements = tables
     (text,) = task.fields
     judged = Judged(where, origin, _texts(queries, text), _texts(corpus, text, "title"))
@@ -69,7 +68,7 @@ def _texts(rows: Rows, text: str, title: str | None = None) -> dict[str, str]:
     for place, row in rows:
         name = row.get("_id", row.get("id"))
         if name is None or not isinstance(row.get(text), str):
-            raise InputError(f"{place}: expected an `_id` and text in {text!r} of task.fields, got {', '.join(map(str, row))}")
+            raise InputError(f"{place}: expected an `_id` and text in {text!r} (task.fields), got {', '.join(map(str, row))}")
         if str(name) in texts:
             raise InputError(f"{place}: the id {name!r} is that of an earlier row: remove one of them")
         texts[str(name)] = f"{(title and row.get(title)) or ''} {row[text]}".strip()
@@ -89,8 +88,7 @@ def _of_files(source: sources.Source, part: str) -> tuple[list[Rows], str]:
 
 def _rows(path: Path, where: str) -> Rows:
     files.refuse_unreadable(path, "task.dataset", words=False)
-    mistakes = Mistakes(first_ends=True)
-    for line, row in files.rows(path, where, "task.dataset", files.Wanted(JUDGEMENT), mistakes):
+    for line, row in files.rows(path, where, "task.dataset", files.Wanted(JUDGEMENT), Mistakes(first_ends=True)):
         yield f"{where}, line {line}", row
 
 

@@ -53,7 +53,7 @@ UNCUT = (TaskKind.spans, TaskKind.retrieval)
 
 @dataclass
 class Loaded:
-    """The columns of one split that are read."""
+    """The columns read from one split."""
 
     columns: dict[str, list[Any]]
     class_names: list[str] | None  # names of the class numbers in `task.label`, if the data set has them
@@ -123,6 +123,8 @@ def _saved(config: RunConfig, source: Source, split: str, saved: Any) -> list[Lo
 def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[Loaded]:
     """The parts of a split of one configuration of a data set; local text files are read as those of the user."""
     label, found = config.task.label, {name: [*map(Path, paths)] for name, paths in (builder.config.data_files or {}).items()}
+    if not source.cached:
+        _refuse_files(source, [path for paths in found.values() for path in paths], builder.info.features, label)
     files = {name: found.get(name, [Path()]) for name in _names(_cut_of(config.task, split)[1])}
     is_text = all(ending(path) in TEXT for paths in files.values() for path in paths)
     if is_text and not (source.cached or _options(builder.config)):
@@ -136,10 +138,20 @@ def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[
     )
 
 
+def _refuse_files(source: Source, files: list[Path], features: Any, label: str) -> None:
+    """InputError for a file outside of the folder, and for one that numbers the classes differently."""
+    first, places = _class_names(features, label), (os.path.abspath(source.path), os.path.realpath(source.path))
+    for path in files:
+        if not any(Path(os.path.abspath(path)).is_relative_to(place) for place in places):
+            raise InputError(f"{source.where}: {path} is outside of {source.path}: expected the data set's own files")
+        names = _class_names(own_files.features(path), label) or first
+        if names != (first := first or names):
+            raise InputError(f"{source.where}: {path} numbers the classes of {label!r} as {names}, another file as {first}")
+
+
 def origin_of(source: Source, builder: Any) -> str:
     """The source of a configuration; on the hub with the commit that is read."""
-    revision = builder.hash if source.cached else None
-    return _origin(replace(source, subset=builder.config.name, revision=revision), builder.info)
+    return _origin(replace(source, subset=builder.config.name, revision=builder.hash if source.cached else None), builder.info)
 
 
 def _of_rows(task: TaskConfig, source: Source, rows: Any, origin: str) -> Loaded:
@@ -150,7 +162,7 @@ def _of_rows(task: TaskConfig, source: Source, rows: Any, origin: str) -> Loaded
             raise unknown(f"column of {source.where}:", name, rows.features.flatten(), key)
     if hasattr(feature(rows.features, task.label), "feature") and task.kind in (TaskKind.classification, TaskKind.regression):
         raise InputError(
-            f"{source.where}: column {task.label!r} of task.label has lists: set task.kind=tokens for a label of each word, "
+            f"{source.where}: column {task.label!r} (task.label) has lists: set task.kind=tokens for a label of each word, "
             "task.kind=multilabel for several labels of a text"
         )
     read = [name for name in rows.column_names if name in _wanted(task).names]
@@ -188,12 +200,13 @@ def _parts(config: RunConfig, split: str, where: str, sizes: dict[str, int], who
 
 
 def _together(task: TaskConfig, loaded: Loaded, shuffled: list[int], first: int, end: int) -> Iterator[int]:
-    """The rows of these places of an order; one whose text has been there before, case and blanks aside, goes with it."""
+    """The rows of this share of the texts in an order; texts that are equal, case and blanks aside, are one."""
     names = [name for name in own_files.Wanted(_wanted(task).fields).names if name in loaded.columns]
     homes = dict[str, int]()
-    for place, row in enumerate(shuffled):
-        text = " ".join("\n".join(str(loaded.columns[name][row]) for name in names).casefold().split())
-        if first <= homes.setdefault(text, place) < end:
+    texts = (labels.plain("\n".join(str(loaded.columns[name][row]) for name in names)) for row in shuffled)
+    places = [homes.setdefault(text, len(homes)) for text in texts]
+    for row, place in zip(shuffled, places, strict=True):
+        if first * len(homes) <= place * loaded.count < end * len(homes):
             yield row
 
 
@@ -340,9 +353,8 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
         if name not in sizes:
             raise unknown(f"split of {where}:", name, sizes, _said(task)[split][0])
     spans = {split: _spans(part, sizes, where, _said(task)[split][0])}
-    splits = ("validation", *(["test"] if task.test_split and not task.dataset else []), *task.more_validation)
-    splits = splits if task.kind in UNTRAINED else ("train", *splits)
-    for other in splits:
+    tested = ["test"] if task.test_split and not task.dataset else []
+    for other in ([] if task.kind in UNTRAINED else ["train"]) + ["validation", *tested, *task.more_validation]:
         other_subset, part = _cut_of(task, other)
         if other_subset == subset and set(_names(part)) <= set(sizes):
             spans[other] = _spans(part, sizes, where, _said(task)[other][0])
@@ -367,7 +379,7 @@ def _spans(part: str, sizes: dict[str, int], where: str, key: str) -> list[tuple
 
 
 def is_own(task: TaskConfig) -> bool:
-    """Whether its rows are in files of the user."""
+    """Whether the task's rows are in files of the user."""
     return any(getattr(task, f"{name}_file") for name in OWN_SPLITS)
 
 
@@ -380,7 +392,7 @@ def _source(config: RunConfig, split: str) -> Source:
     if task.dataset:
         return data_set(config, subset or None, where)
     if not task.hub and not task.folder:
-        raise InputError(f"{where}: no data is named: set task.train_file or task.dataset")
+        raise InputError(f"{where}: no data: set task.file=reviews.csv, task.train_file or task.dataset")
     if config.data.source is DataSource.hub:
         if not task.hub:
             raise InputError(f"{where}: task.hub names no data set: set it, or data=local data.root=FOLDER")
@@ -469,7 +481,7 @@ def refuse_unreachable(datasets: ModuleType, name: str, where: str) -> None:
 
 
 def unreachable(name: str, where: str) -> InputError:
-    """The error for a data set of the hub that cannot be had."""
+    """The error for a data set when the hub cannot be reached."""
     return InputError(
         f"{where}: the hub cannot be reached for the data set {name!r}; data=local data.root=FOLDER reads local folders"
     )

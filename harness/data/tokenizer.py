@@ -41,7 +41,7 @@ LETTER_STEP = 1e-4
 
 
 class TooFewPiecesError(InputError):
-    """The size that is asked for has no room for the alphabet."""
+    """The vocabulary size is smaller than the alphabet."""
 
 
 def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
@@ -150,7 +150,7 @@ def by_words(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def sentinels(tokenizer: Tokenizer) -> list[int]:
-    """Ids of `<extra_id_0>`, `<extra_id_1>` and so on, as far as there is each."""
+    """Ids of `<extra_id_0>`, `<extra_id_1>` and so on, up to the first missing one."""
     vocabulary, names = tokenizer.get_vocab(), map(SENTINEL.format, count())
     return [vocabulary[name] for name in takewhile(vocabulary.__contains__, names)]
 
@@ -197,7 +197,7 @@ def _marks(tokenizer: Tokenizer) -> tuple[str, str]:
 
 
 def limited(texts: Iterable[str], characters: int) -> Iterator[str]:
-    """The texts up to this total number of characters."""
+    """The first texts, up to this total number of characters."""
     for text in texts:
         yield text[:characters]
         characters -= len(text)

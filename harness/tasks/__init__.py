@@ -79,5 +79,10 @@ def refuse_impossible(task: TaskConfig) -> None:
             if len(set(named)) < len(named):
                 raise InputError(f"task.{key}={named} of task {task.name!r} must be different names")
     with mistakes.collected():
+        if task.kind is not TaskKind.retrieval and task.label in "+".join(task.fields).split("+"):
+            raise InputError(
+                f"task.label={task.label} of task {task.name!r} is in task.fields={task.fields}, too: leave it out"
+            )
+    with mistakes.collected():
         kind_of(task).refuse_impossible(task)
     mistakes.refuse()

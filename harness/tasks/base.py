@@ -117,7 +117,7 @@ class Kind(ABC):
 
     @abstractmethod
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
-        """The rows tokenised."""
+        """The tokenised rows."""
 
     def majority(self, task: TaskConfig, train: Examples) -> int:
         """Parameter of the majority baseline, from the training split; 0 where there is nothing to choose."""
@@ -146,8 +146,7 @@ class Kind(ABC):
         """
         if logits.shape[-1] == 1:
             return F.mse_loss(logits.float(), answers.float())
-        every = torch.ones(len(logits), device=logits.device)
-        counted = present(batch.labels) != IGNORED if self.labels_of_tokens else every
+        counted = present(batch.labels) != IGNORED if self.labels_of_tokens else torch.ones(len(logits), device=logits.device)
         return soft_loss(logits.float(), answers.float(), counted, temperature) / counted.sum().clamp(min=1)
 
     def num_targets(self, batch: "Batch") -> int:
@@ -162,10 +161,9 @@ def logit_columns(logits: np.ndarray, has_logits: np.ndarray | None = None) -> d
 
 
 def joined(encodings: Sequence["Encoding"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids, types and starts of a Split with these sequences."""
-    lengths = [len(encoding.ids) for encoding in encodings]
+    """Ids, types and starts of these sequences, as a Split has them."""
     return (
         np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]),
         np.concatenate([np.asarray(encoding.type_ids, dtype=np.uint8) for encoding in encodings]),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.concatenate([[0], np.cumsum([len(encoding.ids) for encoding in encodings])]).astype(np.int64),
     )

@@ -43,8 +43,7 @@ class _OneLabel(Kind):
         """One sequence per row, truncated to task.max_length."""
         tokenizer.enable_truncation(task.max_length)
         inputs = [texts[0] if len(texts) == 1 else tuple(texts) for texts in examples.texts]
-        parts = joined(tokenizer.encode_batch(inputs))
-        return Split(*parts, np.asarray(examples.labels, dtype=self.dtype), examples.items)
+        return Split(*joined(tokenizer.encode_batch(inputs)), np.asarray(examples.labels, dtype=self.dtype), examples.items)
 
 
 class Classification(_OneLabel):
@@ -96,8 +95,13 @@ class MultiLabel(Classification):
     """Any number of classes per text or pair, each decided by itself: the label is a list of class numbers."""
 
     def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError for more than two text columns."""
+        """InputError for more than two text columns, and for a single label, whose scores would count its absence, too."""
         Kind.refuse_impossible(self, task)
+        if len(task.labels) == 1:
+            raise InputError(
+                f"task.labels={task.labels} of task {task.name!r} is a single label, task.kind=multilabel needs two or more: "
+                "name the other rows, too, and set task.kind=classification"
+            )
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
         """One sequence per row; labels are (S, C) float32, 1 for the classes of a row."""
@@ -183,7 +187,7 @@ def _constant(majority: int, labels: np.ndarray) -> np.ndarray:
 
 
 def texts_of(task: TaskConfig, table: Table) -> list[list[str]]:
-    """The texts of each row, one a column of task.fields or of a list of endings; InputError where all are empty."""
+    """The texts of each row, one per column in task.fields or per listed ending; InputError where all are empty."""
     texts = [list(row) for row in zip(*(table.columns[column] for column in task.fields), strict=True)]
     texts = [[first, *endings] for first, endings in texts] if lists_endings(task, task.fields[-1]) else texts
     refuse_empty_texts(texts, table.where)

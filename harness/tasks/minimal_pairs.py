@@ -13,7 +13,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from harness.config.schema import TaskConfig
-from harness.errors import InputError
+from harness.errors import InputError, checked
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.classification import texts_of
 from harness.tasks.rows import Table
@@ -29,6 +29,7 @@ class MinimalPairs(Kind):
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """(context, sentence) of the right and of the wrong sentence, and the paradigm as the label."""
         rows = texts_of(task, table)
+        checked(rows, lambda row, texts: _refuse_equal(task, texts, table.place(row)))
         paradigms, items = table.columns[task.label], table.items
         if len(task.fields) == 2:
             texts = [["", good, "", bad] for good, bad in rows]
@@ -93,5 +94,10 @@ class MinimalPairs(Kind):
             **logit_columns(ordered[:, 0]),
             "right_by_piece": right[:, 1],
         }
-        constant = np.repeat(label[:, None] == majority, 2, axis=1)
-        return Predictions(paradigms, right, constant, None, columns)
+        return Predictions(paradigms, right, np.repeat(label[:, None] == majority, 2, axis=1), None, columns)
+
+
+def _refuse_equal(task: TaskConfig, texts: list[str], where: str) -> None:
+    if texts[0].strip() == texts[1].strip():
+        first, second = task.fields[:2]
+        raise InputError(f"{where}: {first!r} and {second!r} (task.fields) are equal, so neither is right; remove the pair")

@@ -1,19 +1,31 @@
 """What is said of the rows of a task before a run: too few classes, rows that are in train and validation, odd labels."""
 
+import contextlib
+import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator
+
+import numpy as np
 
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
-from harness.tasks.base import Examples
+from harness.data import one_file
+from harness.data.labels import BITS, plain
+from harness.tasks.base import Examples, Split
 from harness.tasks.rows import HIDDEN, WITH_CLASSES
 from harness.tasks.tagging import scheme_of
 
 LISTED = 5
-"""Maximum number of labels in a note."""
+"""Maximum number of labels or columns in a note."""
 
-LIKE_MISSING = ("nan", "n/a", "<na>", "null", str(HIDDEN))
+SEVERAL = 0.01
+"""Texts with several labels that are named, as a share of the rows."""
+
+LIKE_MISSING = ("nan", "inf", "-inf", "na", "n/a", "#n/a", "<na>", "null", "None", "-", "?", str(HIDDEN))
 """Labels that other programs write where there is none."""
+
+SEPARATOR, QUOTED = re.compile(r"\s*[|;,/+&]\s*"), re.compile(r"""(["']).+\1""", re.DOTALL)
 
 
 def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, float]) -> list[str]:
@@ -32,20 +44,28 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
                 )
             if name != "train" and "train" in classes and (new := sorted(found - classes["train"])):
                 notes.append(f"warning: {name} has rows of {_listed([task.labels[label] for label in new])}, which train lacks")
+    if task.kind is TaskKind.classification and "train" in splits and not (task.grammar or task.pairs):
+        texts = [*_texts(splits["train"])]
+        counts = Counter(text for text, _ in {*zip(texts, splits["train"].labels, strict=True)})
+        if (twofold := sum(count > 1 for count in counts.values())) > SEVERAL * len(texts):
+            same = f"{twofold:,} of {len(counts):,} texts of train"
+            notes.append(f"warning: {same} have several labels each, in rows that are equal but for case and blanks")
     if task.kind is TaskKind.multilabel and all(len(labels) < 2 for examples in splits.values() for labels in examples.labels):
         notes.append(
             "warning: no row has several labels: set task.label_separator if one of its texts is several, or task.kind"
         )
-    if task.kind is TaskKind.regression:
+    if task.kind in (TaskKind.regression, TaskKind.similarity):
         constant = [name for name, examples in splits.items() if {*examples.labels} - {HIDDEN} == {*examples.labels[:1]}]
         notes += [
             f"warning: all rows of {name} have the label {splits[name].labels[0]:g}: scores are not meaningful"
             for name in constant
         ]
     if task.kind is TaskKind.tokens:
-        (name, first), *_ = splits.items()
-        scheme = scheme_of([[task.labels[tag] for tag in tags] for tags in first.labels])
-        notes += [] if scheme == "IOB2" else [f"tags of {name} are in the scheme {scheme}"]
+        schemes = {name: scheme_of([[task.labels[tag] for tag in tags] for tags in of.labels]) for name, of in splits.items()}
+        if len(used := {*schemes.values()} - {""}) > 1:
+            several = ", ".join(f"{name} {scheme}" for name, scheme in schemes.items() if scheme)
+            notes.append(f"warning: tags are in different schemes ({several}): write them in one")
+        notes += [f"tags are in the scheme {scheme}" for scheme in used - {"IOB2"} if len(used) == 1]
     for name, share in leaked.items():
         if share:
             same = f"{100 * share:.3g} % of the rows of {name} are in train, too, but for case and blanks"
@@ -59,10 +79,22 @@ def of_file(config: RunConfig, splits: dict[str, Examples]) -> list[str]:
     if not task.file:
         return []
     columns = f"{' and '.join(task.fields)} is read as text, {task.label} as the label"
+    unread = f" (not read: {_listed(others, str)})" if (others := one_file.unread(task)) else ""
     how = (
         "in file order" if config.data.split_seed is None else f"stratified by label, data.split_seed={config.data.split_seed}"
     )
-    return [f"{columns} of {task.file}; {counts[0]} train, {counts[-1]} evaluate ({how})"]
+    return [f"{columns} of {task.file}{unread}; {counts[0]} train, {counts[-1]} evaluate ({how})"]
+
+
+def of_lengths(task: TaskConfig, splits: dict[str, Split]) -> list[str]:
+    """What is said of the texts that may be longer than the model reads, as their sequences have the maximum length."""
+    if task.kind is TaskKind.spans:  # of windows
+        return []
+    shares = {name: float(np.mean(split.lengths >= task.max_length)) for name, split in splits.items()}
+    of_splits = [f"{100 * share:.3g} % of the texts of {name}" for name, share in shares.items() if share > SEVERAL]
+    return (
+        [f"{' and '.join(of_splits)} fill task.max_length={task.max_length} tokens: longer ones are cut"] if of_splits else []
+    )
 
 
 def leaks(task: TaskConfig, splits: dict[str, Examples]) -> dict[str, float]:
@@ -76,7 +108,7 @@ def leaks(task: TaskConfig, splits: dict[str, Examples]) -> dict[str, float]:
 
 def _texts(examples: Examples) -> Iterator[int]:
     """Hashes, which take less memory than the texts."""
-    return (hash(" ".join("\n".join(texts).casefold().split())) for texts in examples.texts)
+    return (hash(plain("\n".join(texts))) for texts in examples.texts)
 
 
 def _classes(examples: Examples) -> set[int]:
@@ -85,16 +117,26 @@ def _classes(examples: Examples) -> set[int]:
 
 
 def _of_names(names: list[str]) -> Iterator[str]:
-    twins: dict[str, list[str]] = {}
+    twins: dict[str, dict[str, str]] = {}
     for name in names:
-        plain = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
-        twins.setdefault(" ".join(plain.casefold().split()), []).append(name)
-        if name.casefold() in LIKE_MISSING:
+        number = text = plain("".join(letter for letter in name if unicodedata.category(letter) != "Cf"))
+        with contextlib.suppress(ValueError):
+            number = str(float(BITS.get(text, text)))
+        twins.setdefault(number, {})[name] = text
+        if {name, name.casefold()} & {*LIKE_MISSING}:
             yield f"warning: {name!r} is read as the name of a class: leave empty what has no label"
+        if len(parts := SEPARATOR.split(name)) > 1 and {*parts} <= {*names}:
+            yield (
+                f"warning: {name!r} is read as one class, and so is each of its parts: several labels need "
+                "task.kind=multilabel and task.label_separator"
+            )
+        if QUOTED.fullmatch(name):
+            yield f"warning: the quotation marks of {name} are read as part of the label: those of a .tsv quote in a .csv alone"
     for alike in twins.values():
         if len(alike) > 1:
-            how = "case alone" if len({name.lower() for name in alike}) == 1 else "case, blanks or ways to write a letter alone"
-            yield f"warning: the labels {_listed(alike, ascii)} differ in {how} and are several classes"
+            how = "case, blanks or ways to write a letter alone" if len({*alike.values()}) == 1 else "how a number is written"
+            how = "case alone" if len({name.lower() for name in alike}) == 1 else how
+            yield f"warning: the labels {_listed([*alike], ascii)} differ in {how} and are several classes"
 
 
 def _listed(names: list[str], written: Callable[[str], str] = repr) -> str:

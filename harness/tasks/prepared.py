@@ -95,7 +95,7 @@ def _tables(config: RunConfig) -> tuple[RunConfig, dict[str, Table]]:
 
     InputError for all that is wrong with the task and its own files, or with the first data set.
     """
-    mistakes, tables = Mistakes(), {}
+    mistakes, tables, are_ordered = Mistakes(), dict[str, Table](), bool(config.task.labels)
     with mistakes.collected():
         config = with_labels(config)
     with mistakes.collected():
@@ -108,7 +108,8 @@ def _tables(config: RunConfig) -> tuple[RunConfig, dict[str, Table]]:
         if not (sources.is_own(config.task) and config.task.fields):  # another data set may take minutes to load
             mistakes.refuse()
         with mistakes.collected():
-            tables[split] = load_table(config, split)
+            tables[split] = load_table(config, split, are_ordered)
+            are_ordered = are_ordered or tables[split].has_class_names
         if split not in tables and not config.task.validation_file:
             break  # the other splits are rows of the same file
     mistakes.refuse()
@@ -199,17 +200,18 @@ def _row_hashes(config: RunConfig, tables: dict[str, Table]) -> dict[str, str]:
 def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Table]) -> None:
     for split, table in tables.items():
         columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
-        corpus = [table.corpus] if table.corpus else []
-        digest.update(json.dumps([split, columns, table.items, *corpus]).encode())
+        digest.update(json.dumps([split, columns, table.items, *([table.corpus] if table.corpus else [])]).encode())
 
 
 def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, known: dict[str, Any]) -> None:
     kind, task = tasks.kind_of(config.task), config.task
     first = next(iter(splits.values()))
     tokenizer = tokenizers.build(config.tokenizer, [*vocabulary_texts(config, first), *more_text])
-    for split, examples in splits.items():
-        _write_split(kind.encode(task, tokenizer, examples), folder, split)
+    encoded = {split: kind.encode(task, tokenizer, examples) for split, examples in splits.items()}
+    for name, split in encoded.items():
+        _write_split(split, folder, name)
     facts = known | {
+        "notes": [*known["notes"], *notes.of_lengths(task, encoded)],
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
         "majority": kind.majority(task, first),

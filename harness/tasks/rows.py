@@ -36,6 +36,9 @@ LISTED = 20
 NO_NAMES = (list, tuple, dict, bytes)
 """Types of values that are no labels of a class."""
 
+ONE_LABEL = (TaskKind.classification, TaskKind.multiple_choice)
+"""Kinds of tasks with one class for each row."""
+
 WITH_CLASSES = (TaskKind.classification, TaskKind.multiple_choice, TaskKind.multilabel, TaskKind.tokens)
 """Kinds of tasks whose labels have names."""
 
@@ -51,6 +54,7 @@ class Table:
     notes: list[str] = field(default_factory=list)  # what is read otherwise than it stands there
     origin: str = ""  # of `Loaded`
     corpus: dict[str, str] = field(default_factory=dict)  # of a retrieval: id -> text of each document that is ranked
+    has_class_names: bool = False  # the data set's own
 
     def place(self, row: int) -> str:
         """The row in error messages."""
@@ -72,8 +76,13 @@ def with_labels(config: RunConfig) -> RunConfig:
     names = [*stated] or [*_names(column)]
     if len(names) > max(LISTED, len(column) / 2):
         raise InputError(
-            f"{loaded.where}: column {task.label!r} of task.label has {len(names):,} labels in {len(column):,} rows; "
+            f"{loaded.where}: column {task.label!r} (task.label) has {len(names):,} labels in {len(column):,} rows; "
             "for numbers set task.kind=regression, or list task.labels"
+        )
+    if not stated and (lists := [name for name in names if label_forms.LIST.fullmatch(name)]) and task.kind in ONE_LABEL:
+        raise InputError(
+            f"{loaded.where}: {lists[0]!r:.60} in {task.label!r} (task.label) is a list: set task.kind=multilabel, or list "
+            "task.labels if it is a name"
         )
     if not stated:
         names.sort(key=lambda name: (0, int(name), name) if re.fullmatch(r"[+-]?\d+", name, re.ASCII) else (1, 0, name))
@@ -115,11 +124,12 @@ def _names(column: list[Any]) -> set[str]:
     return {name_of(label) for label in labels if not is_missing(label) and not isinstance(label, NO_NAMES)} - {""}
 
 
-def load_table(config: RunConfig, split: str) -> Table:
+def load_table(config: RunConfig, split: str, are_ordered: bool = True) -> Table:
     """The rows of `train`, `validation`, `tune`, `test`, or of a name in `task.more_validation` or `task.more_submission`.
 
     Fields are texts, or lists of words for kind `tokens`. Labels are class numbers, lists of them for `tokens`, numbers for a
     regression, and unchanged for `spans`; labels of `test` may be HIDDEN. InputError names file, row and key of invalid data.
+    Unless the classes `are_ordered`, by the user or the data set, numbers are not classes.
     """
     task = config.task
     if ranks_a_corpus(task):
@@ -141,12 +151,13 @@ def load_table(config: RunConfig, split: str) -> Table:
     selected = _chosen(config, split, loaded, columns)
     columns = {name: [values[row] for row in selected] for name, values in columns.items()}
     table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)], [], loaded.origin)
+    table.has_class_names = bool(loaded.class_names)
     for name in task.fields:
         with mistakes.collected():
             _refuse_other_than_text(task, name, table)
     padded = sum(isinstance(label, str) and label != label.strip() for label in columns[task.label])
     with mistakes.collected():
-        columns[task.label] = _labels(task, table, loaded.class_names, split)
+        columns[task.label] = _labels(task, table, loaded.class_names, split, are_ordered)
     mistakes.refuse()
     if padded and task.kind in WITH_CLASSES:
         table.notes.append(f"{split}: blanks around {padded:,} labels in {task.label!r} are left out")
@@ -216,7 +227,7 @@ def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list[Any]:
     if task.kind is TaskKind.multilabel and task.label not in loaded.columns:
         there, form = ", ".join([*loaded.columns, *loaded.unread]), "a column of 0 and 1 for each label"
         raise InputError(
-            f"{loaded.where}: there is no column {task.label!r} of task.label, only {there}; for {form} set task.labels=[NAMES]"
+            f"{loaded.where}: there is no column {task.label!r} (task.label), only {there}; for {form} set task.labels=[NAMES]"
         )
     return _column(loaded, task.label, "task.label")
 
@@ -285,15 +296,15 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
             expected = (
                 f"lists of {'words' if task.kind is TaskKind.tokens else 'texts'}" if of_words else "text in every column"
             )
-            raise InputError(f"{table.place(row)}: expected {expected} of task.fields, got {value!r:.60} in {name!r}")
+            raise InputError(f"{table.place(row)}: expected {expected} (task.fields), got {value!r:.60} in {name!r}")
         if any("\0" in word for word in words):
-            raise InputError(f"{table.place(row)}: there is a NUL byte in {name!r} of task.fields; remove it from the data")
+            raise InputError(f"{table.place(row)}: there is a NUL byte in {name!r} (task.fields); remove it from the data")
         if any(map(has_half_characters, words)):
             raise InputError(
-                f"{table.place(row)}: expected text in {name!r} of task.fields, got an unpaired surrogate: {value!r:.60}"
+                f"{table.place(row)}: expected text in {name!r} (task.fields), got an unpaired surrogate: {value!r:.60}"
             )
         if sources.is_own(task) and not any(word.strip() for word in words):
-            raise InputError(f"{table.place(row)}: the text in {name!r} of task.fields is empty; fill it in or remove the row")
+            raise InputError(f"{table.place(row)}: the text in {name!r} (task.fields) is empty; fill it in or remove the row")
 
     checked(table.columns[name], refuse)
 
@@ -303,7 +314,7 @@ def lists_endings(task: TaskConfig, name: str) -> bool:
     return task.kind is TaskKind.multiple_choice and task.fields[1:] == [name]
 
 
-def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str) -> list[Any]:
+def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str, are_ordered: bool) -> list[Any]:
     """Labels as class numbers or numbers, as the kind of task needs them."""
     labels = table.columns[task.label]
     if task.kind is TaskKind.minimal_pairs:
@@ -314,7 +325,8 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
         return labels  # those of train, which name the classes, have been refused
     _refuse_other_names(task, table, class_names)
     hidden, several = _is_hidden(task, split), task.kind is TaskKind.multilabel
-    by_name = not class_names and any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name.strip()) for name in task.labels)
+    are_numbers = any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name.strip()) for name in task.labels)
+    by_name = not class_names and (are_numbers or not are_ordered)
     numbers = {name_of(as_number(name)): number for number, name in enumerate(task.labels)}
     numbers |= {name.strip(): number for number, name in enumerate(task.labels)}
 
@@ -334,7 +346,7 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
         if hidden and (missing or name_of(label) in (str(HIDDEN), f"[{HIDDEN}]")):
             return [] if several else HIDDEN
         if missing:
-            raise InputError(f"{place}: there is no label in {task.label!r} of task.label; add it, or remove the row")
+            raise InputError(f"{place}: there is no label in {task.label!r} (task.label); add it, or remove the row")
         return sorted({one(place, name) for name in label}) if several else one(place, label)
 
     return checked(labels, number_of)
@@ -346,7 +358,7 @@ def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] |
         names = class_names or sorted(_names(table.columns[task.label]))
         if not names:
             got = next((f", which is a name or number: got {one!r:.60}" for one in table.columns[task.label] if one), "")
-            raise InputError(f"{table.where}: no row has a label in {task.label!r} of task.label{got}")
+            raise InputError(f"{table.where}: no row has a label in {task.label!r} (task.label){got}")
         listed = ",".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
         raise InputError(f"{table.where}: task.labels is empty; for column {task.label!r} set task.labels=[{listed}]")
     if class_names and class_names != task.labels:
@@ -354,11 +366,11 @@ def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] |
 
 
 def _class_number(task: TaskConfig, label: Any, where: str, by_name: bool) -> int:
-    """The label as a class number, also when it was read as text; InputError for any other label, and `by_name`, which is
-    where classes are named by numbers, for all."""
+    """The label as a class number, also when it was read as text; InputError for any other label, and `by_name` for all."""
     label = as_number(label)
     if by_name or (isinstance(label, str) and not re.fullmatch(r"-?\d+", label)):
-        raise unknown(f"label of {where}:", label, task.labels, "task.labels")
+        hint = "; in YAML, quote yes, no, on and off" if {"True", "False"} & {*task.labels} else ""
+        raise InputError(f"{unknown(f'label of {where}:', label, task.labels, 'task.labels')}{hint}")
     try:
         number = int(label) if int(label) == float(label) else -1
     except (TypeError, ValueError, OverflowError):
@@ -375,5 +387,5 @@ def _number(task: TaskConfig, label: object, where: str) -> float:
     with contextlib.suppress(ValueError):
         number = float(label) if isinstance(label, (int, float, str)) else number
     if not abs(number) < 2.0**128:  # nan, or infinite as float32
-        raise InputError(f"{where}: expected a number in column {task.label!r} of task.label, got {label!r:.60}")
+        raise InputError(f"{where}: expected a number in column {task.label!r} (task.label), got {label!r:.60}")
     return number

@@ -140,10 +140,13 @@ def _answers(task: TaskConfig, context: str, value: object, where: str) -> list[
         raise InputError(f"{where}: expected lists `text` and `answer_start` in {column}, got {str(value)[:SHOWN]}")
     if len(texts) != len(starts):
         raise InputError(f"{where}: {len(texts)} answers, but {len(starts)} of answer_start in {column}")
-    if not texts and task.answerable_only:
+    blank = [text for text in texts if isinstance(text, str) and not text.strip()]
+    if blank and len(blank) < len(texts):
+        raise InputError(f"{where}: {column}, has the empty answer {blank[0]!r} among others: leave out the empty ones")
+    if len(blank) == len(texts) and task.answerable_only:
         raise InputError(f"{where}: there is no answer in {column}; set task.answerable_only=false")
     for text, start in zip(texts, starts, strict=True):
-        if not isinstance(text, str) or not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
+        if not isinstance(text, str) or type(start) is not int or start < 0 or context[start : start + len(text)] != text:
             raise InputError(f"{where}: answer_start {start!r} in {column}, does not point at the answer {str(text)[:SHOWN]!r}")
     return list(zip(texts, starts, strict=True))
 
@@ -158,8 +161,7 @@ def _first_words(context: str, count: int) -> str:
 
 def _windows(task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> tuple[list["Encoding"], list[int]]:
     """All windows and the item of each; InputError for a stride that is not shorter than the context of a window."""
-    special = tokenizer.num_special_tokens_to_add(True)
-    context_tokens = task.max_length - task.max_length // QUESTION_SHARE - special
+    context_tokens = task.max_length - task.max_length // QUESTION_SHARE - tokenizer.num_special_tokens_to_add(True)
     if task.stride >= context_tokens:
         raise InputError(
             f"task.stride={task.stride} must be below {context_tokens}, the tokens of context left by a long question "

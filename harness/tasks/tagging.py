@@ -107,15 +107,15 @@ class Tokens(Kind):
 
 
 def scheme_of(rows: list[list[str]]) -> str:
-    """Name of the scheme of these tags: IOB2 unless some of them are in no entity of it."""
+    """Name of the scheme of these tags: IOB2 unless more entities begin with I- than with B-; empty without entities."""
     tags = {tag[:2] for row in rows for tag in row}
     if tags & {"L-", "U-"}:
         return "BILOU"
     if tags & {"E-", "S-"}:
         return "BIOES"
     pairs = ((before, tag) for row in rows for before, tag in pairwise([OUTSIDE, *row]))
-    begun_inside = any(tag.startswith("I-") and before[2:] != tag[2:] for before, tag in pairs)
-    return "IOB1" if begun_inside else "IOB2"
+    begins = [tag[:2] for before, tag in pairs if tag.startswith("B-") or (tag.startswith("I-") and before[2:] != tag[2:])]
+    return ("IOB1" if begins.count("I-") > begins.count("B-") else "IOB2") if begins else ""
 
 
 def running_text(words: list[str]) -> str:

@@ -25,7 +25,7 @@ class Similarity(Regression):
     columns, expected = (2,), "two columns of texts"
 
     def head(self) -> type[TextVectors]:
-        """None: a vector for each text."""
+        """A vector for each text, without a trained head."""
         return TextVectors
 
     def compared(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ class Similarity(Regression):
         return (first * second).sum(axis=1)
 
     def encode(self, task: TaskConfig, tokenizer: Tokenizer, examples: Examples) -> Split:
-        """Each text by itself."""
+        """Both texts of each pair, tokenised separately."""
         firsts, seconds = zip(*examples.texts, strict=True)
         return two_sides(task, tokenizer, examples, firsts, seconds)
 

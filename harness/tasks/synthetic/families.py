@@ -98,7 +98,7 @@ class Family:
         raise NotImplementedError
 
     def theory(self, config: GrammarConfig) -> Theory:
-        """What theory says of the task at this difficulty."""
+        """Theoretical properties of the task at this difficulty."""
         raise NotImplementedError
 
 
@@ -163,8 +163,7 @@ class AtDistance(Family):
         """Half of the rows have both gates open, a quarter only the first, a quarter only the second."""
         first, second = rng.choice([(True, True), (True, True), (True, False), (False, True)])
         gates = [rng.choice(OPEN if state else SHUT) for state in (first, second)]
-        between = rng.choices(FILLERS, k=config.distance - 1)
-        words = [gates[0], *between, gates[1], *fillers(rng, 0, 3)]
+        words = [gates[0], *rng.choices(FILLERS, k=config.distance - 1), gates[1], *fillers(rng, 0, 3)]
         return sentence(words, int(first and second))
 
     def theory(self, config: GrammarConfig) -> Theory:

@@ -63,7 +63,7 @@ def _judge(config: RunConfig, theory: Theory) -> tuple[Verdict, str, float]:
     reach, least, most = reach_and_distance(model, theory)
     if reach < least:
         distance = f"{least}" if least == most else f"{least} to {most}"
-        reason = f"has a receptive field of {reach:.0f} tokens, the deciding words are {distance} away"
+        reason = f"has a receptive field of {reach:.0f} tokens; the deciding words are {distance} away"
         return Verdict.cannot, reason, theory.unreached
     order_free, linear = is_order_free(model), is_linear(model)
     best = theory.linear if linear else theory.bag
@@ -84,16 +84,16 @@ def _why_open(config: RunConfig, theory: Theory) -> str | None:
     if model.body is Body.static and model.pooling is Pooling.max:
         return "the maximum of static vectors shows which words occur, not how often"
     if model.body is Body.static and theory.linear is None:
-        return "in a mean of static vectors the deciding word is one of many, theory does not say whether that is learned"
+        return "a mean of static vectors dilutes the deciding word; theory does not say whether that is learned"
     if model.body is Body.static and model.pooler is None and not is_linear(model) and theory.linear != theory.ceiling:
-        return "norms make more of static vectors than a weighted count of words, theory does not say how much"
+        return "norms extend static vectors beyond a weighted count of words; theory does not say how far"
     if limited and config.tokenizer.trained_on is not TrainedOn.task:
         reason = "a word may be several tokens: the tokenizer is not trained on the task"
         return f"has a receptive field of {reach:.0f} tokens, and {reason}"
     if limited and reach < most:
-        return f"has a receptive field of {reach:.0f} tokens, in some rows the deciding words are up to {most} away"
+        return f"has a receptive field of {reach:.0f} tokens; in some rows the deciding words are up to {most} away"
     if model.body is Body.transformer and model.depth < theory.layers:
-        return f"{model.depth} layer{'s' * (model.depth > 1)}, the known construction has {theory.layers}"
+        return f"{model.depth} layer{'s' * (model.depth > 1)}; the known construction has {theory.layers}"
     return _why_budget_is_open(config, relayed=limited and most > reach / model.depth)
 
 
@@ -107,8 +107,8 @@ def _why_budget_is_open(config: RunConfig, relayed: bool) -> str | None:
         return "the number of steps of a budget in seconds is unknown"
     if required is None:
         through = " through several layers" if relayed else ""
-        return f"a construction exists, but no budget is known that is enough to learn it{through}"
-    return f"{planned} steps, fewer than the {required} that are known to be enough" if planned < required else None
+        return f"a construction exists, but no budget is known to suffice for learning it{through}"
+    return f"{planned} steps, fewer than the {required} known to suffice" if planned < required else None
 
 
 def _why_solved(config: RunConfig, theory: Theory) -> str:

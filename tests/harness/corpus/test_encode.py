@@ -68,6 +68,7 @@ BY_WORDS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BY_WORDS)
 @given(
     texts=st.lists(

@@ -84,7 +84,7 @@ def test_other_settings_have_hashes_of_their_own(config, reads):
 
 def test_a_corrupt_hash_is_read_anew(config, reads):
     first = text_hash(config)
-    (kept,) = paths.text_hashes(config.output).iterdir()
+    (kept,) = (paths.cache_folder(config.output) / "texts").iterdir()
     kept.write_bytes(kept.read_bytes()[:-3])
     assert text_hash(config) == first
     assert len(reads) == 4
@@ -94,7 +94,7 @@ def test_generated_text_is_not_kept(tmp_path, reads):
     config = RunConfig(corpus=CorpusConfig(name="b", source=CorpusSource.builtin, documents=20), output=str(tmp_path))
     assert text_hash(config) == text_hash(config)
     assert len(reads) == 4
-    assert not paths.text_hashes(config.output).exists()
+    assert not (paths.cache_folder(config.output) / "texts").exists()
 
 
 def test_files_behind_a_linked_folder_are_seen_to_change(tmp_path: Path):

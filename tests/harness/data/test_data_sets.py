@@ -131,7 +131,7 @@ def test_one_split_alone_is_train_and_can_be_cut(folder, tmp_path):
         ({"train_split": "trian"}, "unknown split of task 'own', train: 'trian'; did you mean 'train'?"),
         ({"fields": ["about.film.nam"]}, "did you mean 'about.film.name'? choices for `task.fields`: about.film.name,"),
         ({"label": "lable"}, "unknown column of task 'own', train: 'lable'; did you mean 'label'?"),
-        ({"label": "tags"}, "column 'tags' of task.label has lists: set task.kind=tokens for a label of each word"),
+        ({"label": "tags"}, "column 'tags' (task.label) has lists: set task.kind=tokens for a label of each word"),
         ({"label": "about.stars", "labels": ["a", "b"]}, "label 4.5 is not among 0 to 1"),
         ({"dataset": "no/such/folder"}, "task.dataset='no/such/folder' is neither a folder nor OWNER/NAME"),
         ({"train_file": "a.csv"}, "task.dataset and task.train_file both name the data: leave one out"),
@@ -145,6 +145,20 @@ def test_what_does_not_fit_is_one_line(folder, keys, expected):
             load_table(config, "train")
     else:
         assert expected in message_of(config)
+
+
+def test_files_of_a_folder_are_its_own_and_number_classes_alike(tmp_path):
+    for name, names in {"train": ["pos", "neg"], "validation": ["neg", "pos"]}.items():
+        features = Features({"text": Value("string"), "label": ClassLabel(names=names)})
+        Dataset.from_dict({"text": [name], "label": [0]}, features=features).to_parquet(
+            str(tmp_path / "set" / f"{name}.parquet")
+        )
+    config = config_of(tmp_path / "set", validation_split="validation")
+    assert "validation.parquet numbers the classes of 'label' as ['neg', 'pos'], another file as ['pos'" in message_of(config)
+    (tmp_path / "set/validation.parquet").rename(tmp_path / "private.parquet")
+    files = "[{split: train, path: train.parquet}, {split: validation, path: ../private.parquet}]"
+    (tmp_path / "set/README.md").write_text(f"---\nconfigs: [{{config_name: default, data_files: {files}}}]\n---\n")
+    assert "private.parquet is outside of" in message_of(config)
 
 
 def test_a_folder_of_the_hubs_layout_has_its_configuration_and_the_licence_of_its_card(shared_data):

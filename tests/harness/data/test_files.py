@@ -97,10 +97,12 @@ def test_every_written_form_of_a_table_gives_the_same_rows(read, name, content):
         ("a.csv", b'text,y\na,pos\n"open,pos\nb,neg\n', "line 3: a quotation mark opens here and is not closed"),
         ("a.csv", b'text,y\n"open,pos\nb,"neg"\n', "line 2: ',' expected after '\"' in line 3"),
         ("a.csv", b"text,y,y\na,pos,neg\n", "names a column twice"),
+        ("a.csv", b"text,y\na,pos\ntext,y\nb,neg\n", "line 3: the header stands here again"),
         ("a.jsonl", b'{"text": "a", "y": "pos"}\n\n{"text": "b", "y"\n', "train (a.jsonl), line 3: not JSON"),
         ("a.jsonl", b'["b", "pos"]\n', "line 1: expected an object"),
+        ("a.jsonl", b'{"text": "a", "y": "pos", "y": "neg"}\n', "line 1: not JSON (two keys 'y' in one object)"),
         ("a.tsv", b"text\ty\na\rb\tpos\n", "(a.tsv), line 2: there is a carriage return without a line feed; fix the file"),
-        ("a.csv.gz", gzip.compress(b"text,y\na,pos\n" * 50, mtime=0)[:-12], "incomplete gzip file"),
+        ("a.csv.gz", gzip.compress(b"text,y\n" + b"a,pos\n" * 50, mtime=0)[:-12], "incomplete gzip file"),
         ("a.csv", b"text,y\ra,pos\r", "line 1: there is a carriage return without a line feed"),
         ("a.json", b'{"text": {"0": "a"}, "y": {"0": "pos"}}', "line 1: expected text in every column"),
         ("a.json", b'[{"text": ', "not JSON (Expecting value: line 1 column 11"),
@@ -144,6 +146,9 @@ TAGS = [["B-PER", "I-PER", "O"], ["O", "B-LOC"]]
         ),
         ("a.conll", "#\thttp://a [2009]\n1\tAna\tB-PER\n2\tKova\tI-PER\n3\tlives\tO\n\n1\tin\tO\n2\tMel\tB-LOC", {}),
         ("a.conll", "Ana\tB-PER\t\nKova\tI-PER\t\nlives\tO\t\n\t\nin\tO\t\nMel\tB-LOC\t\n", {}),
+        ("a.conll", "0 Ana B-PER\n1 Kova I-PER\n2 lives O\n\n0 in O\n1 Mel B-LOC\n", {}),
+        ("a.conll", "1 Ana B-PER\n2 Kova I-PER\n3 lives O\n\n4 in O\n5 Mel B-LOC\n", {}),
+        ("a.tsv", "-DOCSTART- (1)\tO\n\nAna\tB-PER\nKova\tI-PER\nlives\tO\n\nin\tO\nMel\tB-LOC\n", {}),
     ],
 )
 def test_columns_of_words_are_sentences(read, name, content, keys):
@@ -165,6 +170,13 @@ def test_white_space_of_other_kinds_is_part_of_a_word(read):
 def test_a_line_of_words_with_other_columns_is_named(read):
     with pytest.raises(InputError, match=r"\(a\.conll\), line 2: 2 columns, but 3 before"):
         read("a.conll", b"Ana N B-PER\nlives O\n", kind=TaskKind.tokens, labels=["O", "B-PER"])
+    numbers = b"1 CD O\n2 CD O\n\nAna NNP B-PER\n"
+    with pytest.raises(InputError, match=r"\(a\.conll\), line 4: the words have no numbers before them"):
+        read("a.conll", numbers, kind=TaskKind.tokens, labels=["O", "B-PER"])
+    with pytest.raises(InputError, match=r"\(a\.conll\), line 1: the words are numbers alone: task\.fields=\[NUMBER\]"):
+        read("a.conll", b"1 Ana B-PER\n1 lives O\n", kind=TaskKind.tokens, labels=["O", "B-PER"])
+    columns = read("a.conll", numbers, kind=TaskKind.tokens, labels=["O", "B-PER"], fields=["0"]).columns
+    assert columns["0"] == [["1", "2"], ["Ana"]]
     with pytest.raises(InputError, match=r"'text'; choices for `task\.fields`: form, pos, tag"):
         read("a.tsv", b"form\tpos\ttag\nAna\tN\tB-PER\n", kind=TaskKind.tokens, labels=["O", "B-PER"])
 

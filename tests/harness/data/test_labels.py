@@ -45,7 +45,7 @@ def test_every_form_of_names_gives_them(column, known):
 def test_zeros_and_ones_say_which_labels_a_text_has(column):
     assert read(column) == ([["0", "2"], []], ["0", "1", "2"])
     assert read(column, labels=["a", "b", "c"]) == ([["a", "c"], []], ["a", "b", "c"])
-    with pytest.raises(InputError, match=r"lists of 3 zeros and ones in 'y' of task\.label, but task\.labels has 2"):
+    with pytest.raises(InputError, match=r"lists of 3 zeros and ones in 'y' \(task\.label\), but task\.labels has 2"):
         read(column, labels=["a", "b"])
 
 
@@ -92,7 +92,7 @@ def test_missing_labels_stay_missing():
 def test_a_column_for_each_label_says_which_a_text_has():
     columns = {"joy": ["1", "0.0", 1.0], "fear": ["0", "True", False]}
     assert labels.of_columns(["joy", "fear"], columns, str) == [["joy"], ["fear"], ["joy"]]
-    with pytest.raises(InputError, match=r"2: expected 0 or 1 in column 'joy' of task\.labels, got 2"):
+    with pytest.raises(InputError, match=r"2: expected 0 or 1 in column 'joy' \(task\.labels\), got 2"):
         labels.of_columns(["joy"], {"joy": [1, 0, 2]}, str)
 
 

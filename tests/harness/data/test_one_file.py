@@ -30,19 +30,28 @@ def table(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("head", "rows", "between", "fields", "label"),
+    ("head", "rows", "between", "fields", "label", "unread"),
     [
-        ("id;review;sentiment", ROWS, ";", "review", "sentiment"),  # by name, with another separator
-        ("id\tText\tlabel", ROWS, "\t", "Text", "label"),
-        ("a,b,c", ROWS, ",", "b", "c"),  # by what they hold
-        ("text,kind,label", [(words, number, name) for number, words, name in ROWS], ",", "text", "label"),
+        ("id;review;sentiment", ROWS, ";", "review", "sentiment", ["id"]),  # by name, with another separator
+        ("id\tText\tlabel", ROWS, "\t", "Text", "label", ["id"]),
+        ("a,b,c", ROWS, ",", "b", "c", ["a"]),  # by what they hold
+        ("text,kind,label", [(words, number, name) for number, words, name in ROWS], ",", "text", "label", ["kind"]),
+        (
+            "headline,body,same",
+            [(f"news of {number}", words, name) for number, words, name in ROWS],
+            ",",
+            "body",
+            "same",
+            ["headline"],
+        ),
     ],
 )
-def test_columns_of_text_and_label_are_found(table, head, rows, between, fields, label):
+def test_columns_of_text_and_label_are_found(table, head, rows, between, fields, label, unread):
     task = one_file.with_splits(table(head, rows, between))
     assert (task.fields, task.label) == ([fields], label)
     assert (task.train_file, task.train_split, task.validation_split) == (task.file, "train[:80%]", "train[80%:]")
     assert one_file.with_splits(RunConfig(task=task)) == task
+    assert one_file.unread(task) == unread
 
 
 PAIRS = [("a man walks here", "a person moves now", str(row % 2), "abc"[row % 3]) for row in range(20)]
@@ -83,6 +92,8 @@ def test_a_text_in_several_columns_or_inside_of_one_is_cut_into_both_splits(tmp_
     task = TaskConfig(name="own", fields=[field], item="", file=str(path), labels=["neg", "pos"])
     config = RunConfig(task=task, data=DataConfig(split_seed=0))
     config.task = one_file.with_splits(config)
+    read = {"text.words": "text", "title+body": "title"}[field]
+    assert read not in one_file.unread(config.task)
     counts = [len(load_table(config, split).columns["label"]) for split in ("train", "validation")]
     assert sum(counts) == len(ROWS)
     assert min(counts) > 4
@@ -106,6 +117,13 @@ def test_equal_texts_are_on_one_side_and_classes_in_their_shares(table):
     assert {*validation["sentiment"]} == {0, 1}
 
 
+def test_a_fifth_of_the_texts_is_kept_apart_however_often_each_stands_there(table):
+    config = table("id,review,sentiment", [row for row in ROWS[:30] for _ in range(5)])
+    config.task = one_file.with_splits(config)
+    config.task.labels = ["neg", "pos"]
+    assert [len(load_table(config, split).items) for split in ("train", "validation")] == [120, 30]
+
+
 @pytest.mark.long
 def test_the_command_says_what_it_reads_and_proposes_published_weights(table, run_harness, tmp_path):
     path = table("id,review,sentiment").task.file
@@ -114,5 +132,6 @@ def test_the_command_says_what_it_reads_and_proposes_published_weights(table, ru
     )
     assert done.returncode == 0, done.stderr
     assert "review is read as text, sentiment as the label of" in done.stdout
+    assert "(not read: id)" in done.stdout
     assert "(stratified by label, data.split_seed=0)" in done.stdout
     assert "rows to train random weights on: add model=minilm to start from pretrained weights" in done.stdout

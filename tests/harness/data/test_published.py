@@ -111,5 +111,5 @@ def test_a_second_text_has_the_type_that_the_model_gets(tmp_path, names):
 def test_a_broken_sentencepiece_file_is_refused_with_the_cure(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "albert"}')
     (tmp_path / "spiece.model").write_bytes(b"x")
-    with pytest.raises(InputError, match=r"spiece\.model is read by transformers alone .*; nor by transformers \("):
+    with pytest.raises(InputError, match=r"only transformers reads spiece\.model .*; nor by transformers \("):
         published.read(tmp_path)

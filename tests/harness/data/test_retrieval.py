@@ -114,7 +114,7 @@ def test_scores_are_those_of_trec_eval(folder):
         ("qrels/test.tsv", "none\td0\t1", {}, "(test.tsv), line 8: 'none' is not among the 4 ids of the queries"),
         ("qrels/test.tsv", "q1\td0\thigh", {}, "line 8: expected a whole number in 'score', got 'high'"),
         ("qrels/test.tsv", "q0\td0\t1", {}, "line 8: 'q0' and 'd0' have the grade 2 in an earlier row: remove one of them"),
-        ("corpus.jsonl", '{"_id": "d4"}', {}, "(corpus.jsonl), line 5: expected an `_id` and text in 'text' of task.fields"),
+        ("corpus.jsonl", '{"_id": "d4"}', {}, "(corpus.jsonl), line 5: expected an `_id` and text in 'text' (task.fields)"),
         ("corpus.jsonl", '{"_id": "d1", "text": "x"}', {}, "(corpus.jsonl), line 5: the id 'd1' is that of an earlier row"),
         ("corpus.jsonl", "{", {}, "(corpus.jsonl), line 5: not JSON"),
         (

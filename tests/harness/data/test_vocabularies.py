@@ -98,6 +98,7 @@ def test_each_variant_has_the_vocabulary_of_its_family_unless_the_command_choose
         assert replace(run.tokenizer, vocab_size=8192) == expected, run.model_name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", ["task=order", "task=sst2 pretrain=mlm", "task=sst2 tokenizer.trained_on=corpus"])
 def test_words_of_generated_text_are_whole_for_every_variant(compose, arguments):
     roberta, xlnet = compose("-m", *arguments.split(), "model=roberta,xlnet", "corpus=builtin")
@@ -251,6 +252,7 @@ def test_mbert_has_a_cased_vocabulary_of_all_languages_and_base_has_not(language
     assert len(vocabulary(base)) == base.config.model.vocab_size
 
 
+@pytest.mark.long
 def test_labels_of_the_text_of_a_vocabulary_are_not_read(languages, root, tmp_path):
     config = languages("model=mbert", f"data.root={shutil.copytree(root, tmp_path / 'root')}")
     config = replace(config, task=replace(config.task, more_validation={}))
@@ -283,6 +285,7 @@ def test_rows_of_another_subset_are_scored_beside(languages):
     assert set(data.validation.texts["contexts"]) == {ENGLISH["validation"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "expected"),
     [

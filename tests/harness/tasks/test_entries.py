@@ -33,6 +33,7 @@ def test_tags_of_every_scheme_are_taken(labels):
         ("spans", SPANS | {"labels": ["yes", "no"]}, "task.labels=.* must be empty: task.kind is spans"),
         ("spans", SPANS | {"scores": ["accuracy"], "headline": "accuracy"}, "'accuracy' does not fit .* of kind spans"),
         ("classification", CLASSES | {"fields": ["a", "b", "c"]}, "must name one or two columns of texts"),
+        ("classification", CLASSES | {"label": "b", "fields": ["a", "b+c"]}, "task.label=b of task 'made' is in task.fields"),
         ("classification", CLASSES | {"labels": ["a"]}, "must name two classes or more"),
         ("classification", CLASSES | {"headline": "f1"}, "unknown headline score 'f1'"),
         ("classification", CLASSES | {"scores": []}, "task.scores of task 'made' is empty"),

@@ -106,6 +106,7 @@ def test_unknown_file_names_the_nearest(task):
         glue_submission.splits(config)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli", "qnli"])
 def test_test_split_has_the_rows_of_the_file(compose, shared_data, tmp_path, name):
     (config,) = compose(f"task={name}", "data=local", f"data.root={shared_data}")

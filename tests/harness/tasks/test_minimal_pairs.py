@@ -1,6 +1,7 @@
 """Minimal pairs as they are read and encoded, and as answers become scores."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +147,11 @@ def test_accuracy_is_the_mean_over_paradigms_and_a_tie_is_decided_by_place(tmp_p
     assert scores.compute(task.kind, "accuracy", answers.labels, answers.predicted) == (0.5 + 0.0) / 2
     assert scores.compute(task.kind, "accuracy_by_piece", answers.labels, answers.predicted) == (0.5 + 1.0) / 2
     assert scores.compute(task.kind, "accuracy", answers.labels, answers.baseline) == (0.5 + 1.0) / 2
+
+
+@pytest.mark.parametrize(("task", "row"), [(BLIMP, {"sentence_bad": f"{GOOD[0]} "}), (EWOK, {"Context2": ROW["Context1"]})])
+def test_a_pair_of_equal_sentences_is_refused(tmp_path, cut, task, row):
+    first = pairs()[0] if task is BLIMP else ROW
+    write(tmp_path / "pairs" / f"{task.validation_split}.jsonl", [first | row])
+    with pytest.raises(InputError, match=r"\(task\.fields\) are equal, so neither is right; remove the pair"):
+        read(replace(task, subset=None), tmp_path, cut)

@@ -1,5 +1,7 @@
 """Any number of labels for a text: encoding, loss, scores and the majority baseline, worked out by hand or by torch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from harness import tasks
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer
+from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.heads import build_classifier
@@ -91,3 +94,11 @@ def test_predictions_are_names_from_which_scores_follow(split):
     labels, predicted = verify.answers(TASK.kind, columns, TASK.labels)
     assert (labels == answers.labels).all()
     assert (predicted == answers.predicted).all()
+
+
+def test_a_single_label_is_refused():
+    """The library takes one column for two classes, and would count the absence of the label as a class."""
+    with pytest.raises(
+        InputError, match=r"task.labels=\['awe'\] of task 'made' is a single label.*set task.kind=classification"
+    ):
+        KIND.refuse_impossible(replace(TASK, labels=["awe"]))

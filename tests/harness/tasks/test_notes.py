@@ -43,9 +43,15 @@ def test_classes_that_train_lacks_are_said_of_several_labels():
 
 
 def test_rows_that_are_in_train_are_said_case_and_blanks_aside():
-    said_of = said(split(["A  fine film", "b"], [0, 1]), split(["a fine\tFilm ", "c", "d", "e"], [0, 1, 0, 1]))
+    said_of = said(split(["A  fine film", "b"], [0, 1]), split(["a \ufb01ne\tFilm ", "c", "d", "e"], [0, 1, 0, 1]))
     assert said_of == [
         "warning: 25 % of the rows of validation are in train, too, but for case and blanks: their scores measure memory"
+    ]
+
+
+def test_a_text_with_two_labels_in_train_is_said():
+    assert said(split(["A", "a ", "b"], [0, 1, 1]), split("cd", [0, 1])) == [
+        "warning: 1 of 2 texts of train have several labels each, in rows that are equal but for case and blanks"
     ]
 
 
@@ -53,10 +59,11 @@ def test_pairs_and_words_are_compared_whole():
     assert said(split([["a", "b"], ["c", "d"]], [0, 1]), split([["a", "c"], ["c", "b"]], [0, 1])) == []
 
 
-def test_odd_names_are_said():
-    labels = ["Pos", "nan", "pos"]
+@pytest.mark.parametrize("missing", ["nan", "None", "#N/A", "-inf", "-"])
+def test_odd_names_are_said(missing):
+    labels = ["Pos", missing, "pos"]
     assert said(split("abc", [0, 1, 2]), split("def", [0, 1, 2]), labels=labels) == [
-        "warning: 'nan' is read as the name of a class: leave empty what has no label",
+        f"warning: {missing!r} is read as the name of a class: leave empty what has no label",
         "warning: the labels 'Pos', 'pos' differ in case alone and are several classes",
     ]
 
@@ -68,6 +75,21 @@ def test_names_that_look_alike_are_said(twin):
     assert f"the labels {labels[0]!a}, {twin!a} differ in case, blanks or ways to write a letter alone" in line
 
 
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["1", "1.0"], "the labels '1', '1.0' differ in how a number is written and are several classes"),
+        (["01", "1"], "the labels '01', '1' differ in how a number is written"),
+        (["1", "True"], "the labels '1', 'True' differ in how a number is written"),
+        (["joy", "fear", "joy | fear"], "'joy | fear' is read as one class, and so is each of its parts"),
+        (["pos", '"neg"'], 'the quotation marks of "neg" are read as part of the label'),
+    ],
+)
+def test_names_that_mean_other_labels_are_said(labels, says):
+    (line,) = said(split("abc", [0, 1, -1]), split("def", [0, 1, -1]), labels=labels)
+    assert line.startswith(f"warning: {says}")
+
+
 def test_several_labels_that_no_row_has_are_said():
     kind = {"kind": TaskKind.multilabel}
     (line,) = said(split("ab", [[0], [1]]), split("cd", [[1], []]), **kind)
@@ -75,10 +97,10 @@ def test_several_labels_that_no_row_has_are_said():
 
 
 def test_one_number_for_all_rows_is_said():
-    kind = {"kind": TaskKind.regression, "labels": []}
-    assert said(split("ab", [0.5, 1.0]), split("cd", [3.0, 3.0]), **kind) == [
-        "warning: all rows of validation have the label 3: scores are not meaningful"
-    ]
+    for kind in (TaskKind.regression, TaskKind.similarity):
+        assert said(split("ab", [0.5, 1.0]), split("cd", [3.0, 3.0]), kind=kind, labels=[]) == [
+            "warning: all rows of validation have the label 3: scores are not meaningful"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -91,9 +113,18 @@ def test_one_number_for_all_rows_is_said():
     ],
 )
 def test_schemes_of_tags_are_told_apart(labels, tags, scheme):
-    (words, other) = (split([list("abcde"[: len(tags[0])])], tags), split([list("vwxyz"[: len(tags[0])])], tags))
-    expected = [f"tags of train are in the scheme {scheme}"] if scheme else []
+    words, other = (split([list(letters[: len(tags[0])])], tags) for letters in ("abcde", "vwxyz"))
+    expected = [f"tags are in the scheme {scheme}"] if scheme else []
     assert said(words, other, kind=TaskKind.tokens, labels=labels) == expected
+
+
+def test_splits_in_two_schemes_of_tags_are_said():
+    keys = {"kind": TaskKind.tokens, "labels": ["O", "B-X", "I-X"]}
+    stray = split([list("abcde")], [[2, 0, 1, 0, 1]])  # one wrong tag makes no scheme
+    assert said(stray, split([list("vw")], [[1, 2]]), **keys) == said(stray, split(["f"], [[0]]), **keys) == []
+    assert said(stray, split([list("vw")], [[2, 2]]), **keys) == [
+        "warning: tags are in different schemes (train IOB2, validation IOB1): write them in one"
+    ]
 
 
 def test_a_share_of_rows_that_are_in_train_is_a_tag_of_the_run(small_config):

@@ -177,6 +177,16 @@ def test_real_entries_prepare_whole(compose, shared_data, tmp_path, name, items)
     assert prepared.train.lengths.max() <= config.task.max_length
 
 
+def test_texts_that_are_cut_are_said(config_of):
+    config = config_of(TaskKind.tokens)
+    assert not any("are cut" in note for note in cache.facts(config.output, cache.prepare(config)).notes)
+    config = replace(config, task=replace(config.task, max_length=4))
+    (note,) = (note for note in cache.facts(config.output, cache.prepare(config)).notes if "are cut" in note)
+    assert note == (
+        "100 % of the texts of train and 100 % of the texts of validation fill task.max_length=4 tokens: longer ones are cut"
+    )
+
+
 def test_labels_of_another_kind_are_refused_with_the_key(config_of):
     config = config_of(TaskKind.tokens)
     config = replace(config, task=replace(config.task, labels=["O"]))

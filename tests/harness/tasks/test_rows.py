@@ -153,6 +153,7 @@ def test_split_without_a_key_is_refused(made):
             load_table(config, split)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "first"),
     [

@@ -168,11 +168,17 @@ def test_all_mistakes_of_an_own_task_are_said_at_once(place, tmp_path):
 
 NUMBER, TAGS = {"kind": TaskKind.regression, "labels": []}, {"kind": TaskKind.tokens, "labels": ["O", "B-PER"]}
 WRONG = {
+    "unquoted": (
+        KINDS,
+        ("b", "no"),
+        {"labels": ["False", "True"]},
+        ": 'no'; choices for `task.labels`: False, True; in YAML, quote",
+    ),
     "misspelt": (KINDS, ("b", "postive"), {}, ": 'postive'; did you mean 'pos'? choices for `task.labels`: neg, pos"),
     "another number": (KINDS, ("b", "7"), {}, ": label '7' is not among 0 to 1, task.labels"),
     "hidden": (KINDS, ("b", "-1"), {}, ": label '-1' is not among 0 to 1, task.labels (hidden labels?)"),
-    "no label": (KINDS, ("b", ""), {}, ": there is no label in 'y' of task.label; add it, or remove the row"),
-    "null": (TYPED, ("b", None), {}, ": there is no label in 'y' of task.label"),
+    "no label": (KINDS, ("b", ""), {}, ": there is no label in 'y' (task.label); add it, or remove the row"),
+    "null": (TYPED, ("b", None), {}, ": there is no label in 'y' (task.label)"),
     "list": (
         TYPED[:1],
         ("b", ["pos"]),
@@ -181,19 +187,19 @@ WRONG = {
     ),
     "object": (TYPED[:1], ("b", {"a": 1}), {}, ": label {'a': 1} is not among"),
     "no class number": (KINDS, ("b", "0"), {"labels": ["1", "2", "pos"]}, ": '0'"),
-    "not a number": (KINDS, ("b", "nan"), NUMBER, ": expected a number in column 'y' of task.label, got 'nan'"),
-    "no number": (KINDS, ("b", "much"), NUMBER, ": expected a number in column 'y' of task.label, got 'much'"),
-    "too large": (KINDS, ("b", "1e39"), NUMBER, ": expected a number in column 'y' of task.label, got '1e39'"),
-    "no text": (TYPED, (None, "neg"), {}, ": expected text in every column of task.fields, got None in 'text'"),
-    "empty text": (KINDS, (" ", "neg"), {}, ": the text in 'text' of task.fields is empty"),
-    "NUL": (TYPED, ("b\0c", "neg"), {}, ": there is a NUL byte in 'text' of task.fields"),
+    "not a number": (KINDS, ("b", "nan"), NUMBER, ": expected a number in column 'y' (task.label), got 'nan'"),
+    "no number": (KINDS, ("b", "much"), NUMBER, ": expected a number in column 'y' (task.label), got 'much'"),
+    "too large": (KINDS, ("b", "1e39"), NUMBER, ": expected a number in column 'y' (task.label), got '1e39'"),
+    "no text": (TYPED, (None, "neg"), {}, ": expected text in every column (task.fields), got None in 'text'"),
+    "empty text": (KINDS, (" ", "neg"), {}, ": the text in 'text' (task.fields) is empty"),
+    "NUL": (TYPED, ("b\0c", "neg"), {}, ": there is a NUL byte in 'text' (task.fields)"),
     "half": (
         TYPED[:1],
         ("b\ud83d", "neg"),
         {},
-        ": expected text in 'text' of task.fields, got an unpaired surrogate",
+        ": expected text in 'text' (task.fields), got an unpaired surrogate",
     ),
-    "half of two": (TYPED[:1], ("b", None), {"fields": ["text+y"]}, ": expected text in every column of task.fields, got None"),
+    "half of two": (TYPED[:1], ("b", None), {"fields": ["text+y"]}, ": expected text in every column (task.fields), got None"),
     "one of several": (KINDS, ("b", "pos|odd"), {"kind": TaskKind.multilabel}, ": 'odd'; choices for `task.labels`: neg, pos"),
     "twice": (KINDS, ("a", "pos"), {"item": "text"}, ": the same text 'a' as "),
 }
@@ -211,7 +217,7 @@ def test_what_is_no_name_is_no_class(place, refused):
     assert with_labels(place.config(path, labels=[])).task.labels == ["neg", "pos"]
     path = place.file("parquet", [("a", b"pos"), ("b", b"neg")])
     assert with_labels(place.config(path, labels=[])).task.labels == []
-    assert refused(path, labels=[]).endswith("no row has a label in 'y' of task.label, which is a name or number: got b'pos'")
+    assert refused(path, labels=[]).endswith("no row has a label in 'y' (task.label), which is a name or number: got b'pos'")
     path = place.file("jsonl", [(["Ana", "runs"], ["B-PER", None])])
     assert with_labels(place.config(path, kind=TaskKind.tokens, labels=[])).task.labels == ["B-PER"]
     assert "line 1: label None" in refused(path, **TAGS)
@@ -222,7 +228,7 @@ def test_what_is_no_name_is_no_class(place, refused):
     [
         ("nowhere.csv", {}, "task.train_file='nowhere.csv' is not a file"),
         ("a.txt", {}, ".csv, .iob, .json, .jsonl, .parquet, .tsv"),
-        (None, {}, "task 'own', train: no data is named: set task.train_file or task.dataset"),
+        (None, {}, "task 'own', train: no data: set task.file=reviews.csv, task.train_file or task.dataset"),
         ("a.csv", {"split": "validation"}, "set task.validation_file, or cut it from train: task.train_split='train[:80%]'"),
         ("a.csv", {"validation_file": "a.csv"}, "task.train_file and task.validation_file are both"),
         ("a.csv", {"fields": ["texd"]}, "unknown column of task 'own', train (a.csv): 'texd'; did you mean 'text'?"),
@@ -323,6 +329,21 @@ def test_spaces_around_a_label_make_no_class(place, kind):
     assert load_table(config, "train").columns["y"] == [0, 0, 1]
 
 
+def test_a_number_is_no_class_of_train_whose_order_nobody_states(place, tmp_path):
+    files = (place.file("csv", ROWS), place.file("csv", [("a", "1"), ("b", "0")], "other"))
+    config = place.config(files[0], validation_file=files[1], labels=[], scores=["accuracy"], headline="accuracy", item="")
+    config.output = str(tmp_path / "out")
+    with pytest.raises(InputError, match=r"unknown label of task 'own', validation \(other.csv\), line 2: '1'"):
+        cache.prepare(config)
+
+
+@pytest.mark.parametrize("text", ["['joy', 'awe']", '["joy"]', "[0, 1]"])
+def test_lists_are_no_classes(place, text):
+    path = place.file("csv", [("a", text), ("b", "[]")])
+    with pytest.raises(InputError, match=r"\(task\.label\) is a list: set task\.kind=multilabel"):
+        with_labels(place.config(path, labels=[]))
+
+
 def test_numbers_are_no_classes(place):
     path = place.file("csv", [(f"text {row}", row / 7) for row in range(50)])
     with pytest.raises(InputError, match=r"has 50 labels in 50 rows; for numbers set task\.kind=regression"):
@@ -406,7 +427,7 @@ def test_not_a_number_is_no_class(place, kind, missing):
     path = place.file(kind, [("a", 0.0), ("b", 1.0), ("c", missing)])
     config = with_labels(place.config(path, labels=[]))
     assert config.task.labels == ["0", "1"]
-    with pytest.raises(InputError, match=rf"{at(kind, 2)}: there is no label in 'y' of task\.label"):
+    with pytest.raises(InputError, match=rf"{at(kind, 2)}: there is no label in 'y' \(task\.label\)"):
         load_table(config, "train")
 
 
@@ -416,6 +437,7 @@ def test_blanks_around_labels_are_said(place):
     ]
 
 
+@pytest.mark.long
 def test_scores_of_an_own_task_are_those_of_its_kind(compose):
     def scored(*arguments: str) -> tuple[list[str], str]:
         (run,) = compose("task=own", "task.train_file=a.csv", *arguments)

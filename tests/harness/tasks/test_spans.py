@@ -121,6 +121,10 @@ def test_blanks_around_an_answer_are_no_part_of_it(cut):
         assert context[offsets[start, 0] : offsets[end, 1]] == expected
     blank = table([context], [{"text": [" "], "answer_start": [0]}])
     assert (kind.encode(task(), cut, kind.examples(task(), blank)).labels[0] == 0).all()
+    with pytest.raises(InputError, match=r"there is no answer in column 'answers'"):
+        kind.examples(task(answerable_only=True), blank)
+    with pytest.raises(InputError, match=r"has the empty answer '' among others: leave out the empty ones"):
+        kind.examples(task(), table([context], [{"text": ["", "Ana"], "answer_start": [0, 1]}]))
 
 
 def test_a_window_that_cuts_the_answer_off_points_at_cls(cut):
@@ -233,6 +237,7 @@ def test_an_empty_context_has_no_answer(cut):
             "answer_start 3 in column 'answers', task.label, does not point at.*'Oslo'",
         ),
         ({"text": ["Ann"], "answer_start": [-41]}, {}, "answer_start -41"),
+        ({"text": [""], "answer_start": [True]}, {}, "answer_start True"),
         ({"text": ["Ann", "Rio"], "answer_start": [0]}, {}, "2 answers, but 1 of answer_start"),
         ({"text": [], "answer_start": []}, {"answerable_only": True}, "set task.answerable_only=false"),
         ("Ann", {}, "expected lists `text` and `answer_start` in column 'answers', task.label"),

@@ -167,8 +167,8 @@ def test_all_rows_with_other_tags_are_refused_by_their_places_in_the_file():
     ("words", "tags", "expected"),
     [
         (["a", "b"], [0, 3], "label 3 is not among 0 to 2, task.labels"),
-        ("a b", [0, 0], "expected lists of words of task.fields, got 'a b' in 'words'"),
-        (["a", None], [0, 0], r"expected lists of words of task.fields, got \['a', None\] in 'words'"),
+        ("a b", [0, 0], r"expected lists of words \(task.fields\), got 'a b' in 'words'"),
+        (["a", None], [0, 0], r"expected lists of words \(task.fields\), got \['a', None\] in 'words'"),
     ],
 )
 def test_values_of_a_file_that_do_not_fit_are_refused_by_line_and_key(tmp_path, words, tags, expected):

@@ -116,6 +116,7 @@ def trained_vocabulary(config: RunConfig) -> Tokenizer:
     return Tokenizer.from_file(str(paths.data_folder(config.output, prepared.prepare(config)) / "tokenizer.json"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [[], ["tokenizer=bpe"], ["tokenizer=unigram"], ["tokenizer.min_frequency=9"]], ids=str)
 def test_generated_tasks_that_label_a_text_have_one_vocabulary(compose, generated, settings):
     """So that a variant has one shape on all of them, and is timed once."""

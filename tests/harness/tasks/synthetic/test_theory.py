@@ -80,13 +80,14 @@ NEEDLE = ("model=transformer_xl", "task=needle", "task.grammar.length=60", "task
 """The deciding word is in the first 45 tokens, and the last segment starts at 48."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("memory", "expected", "reason"),
     [
-        (0, Verdict.cannot, "has a receptive field of 15 tokens, the deciding words are 16 to 42 away"),
-        (8, Verdict.open, "has a receptive field of 39 tokens, in some rows the deciding words are up to 42 away"),
-        (16, Verdict.open, "no budget is known that is enough to learn it through several layers"),
-        (48, Verdict.open, "no budget is known that is enough to learn it"),
+        (0, Verdict.cannot, "has a receptive field of 15 tokens; the deciding words are 16 to 42 away"),
+        (8, Verdict.open, "has a receptive field of 39 tokens; in some rows the deciding words are up to 42 away"),
+        (16, Verdict.open, "no budget is known to suffice for learning it through several layers"),
+        (48, Verdict.open, "no budget is known to suffice for learning it"),
     ],
 )
 def test_a_needle_before_the_segment_is_out_of_reach_without_memory(verdict, memory, expected, reason):
@@ -107,10 +108,10 @@ def test_a_global_token_or_layer_carries_over_any_distance(verdict, model):
     [
         (("task=bag", "task.max_length=10"), "cut at task.max_length=10"),
         (("task=pairs", "finetune.max_steps=5"), "5 steps, fewer than"),
-        (("task=brackets",), "2 layers, the known construction has 3"),
+        (("task=brackets",), "2 layers; the known construction has 3"),
         (("task=needle", "model=static"), "theory does not say whether that is learned"),
-        (("task=pairs", "model=static", "model.pooler_norm=true"), "norms make more of static vectors"),
-        (("task=pairs", "model=static", "model.embedding_norm=true", "model.type_vocab_size=2"), "norms make more of"),
+        (("task=pairs", "model=static", "model.pooler_norm=true"), "norms extend static vectors"),
+        (("task=pairs", "model=static", "model.embedding_norm=true", "model.type_vocab_size=2"), "norms extend static vectors"),
         (
             ("task=distance", "model=windowed", "data.validation_examples=10"),
             "too few to show that it cannot: it has a receptive field of 8 tokens",
@@ -124,6 +125,7 @@ def test_what_is_not_known_is_left_open_with_its_reason(verdict, arguments, reas
     assert reason in expected.reason
 
 
+@pytest.mark.long
 def test_bars_lie_between_chance_and_ceiling_and_apart(compose):
     for config in compose(*EXPERIMENT):
         expected = expectation(config)
