@@ -9,8 +9,7 @@ from harness.reports.options import GC_THRESHOLDS
 
 def main(arguments: list[str] | None = None) -> int:
     """The command's exit code, for a report 0 and its path on stdout; 2 and one line on stderr for a wrong input."""
-    words = sys.argv[1:] if arguments is None else arguments
-    return harness_main.main(["report", *words], called=arguments is not None)
+    return harness_main.main(["report", *(sys.argv[1:] if arguments is None else arguments)], called=arguments is not None)
 
 
 if __name__ == "__main__":

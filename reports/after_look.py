@@ -56,12 +56,12 @@ def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]
 
 
 def is_open(change: Change | None) -> bool:
-    """Whether more seeds may change what is said; not so of what is not comparable."""
+    """Whether more seeds may change the verdict; false for what is not comparable."""
     return change is None or (change.verdict not in RESOLVED and change.evidence is not None)
 
 
 def main() -> int:
-    """0; 2 and one line on stderr for runs that cannot be judged."""
+    """Returns 0; 2, with one line on stderr, for runs that cannot be judged."""
     request = json.load(sys.stdin)
     try:
         runs = [folders.run_of(Path(folder)) for folder in request["folders"]]

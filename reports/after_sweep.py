@@ -36,7 +36,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def update(arguments: list[str], stamp: Path) -> bool:
-    """Whether the report was written: it is left as it is where the stamp fits the runs and the files. InputError as there."""
+    """Writes the report unless the stamp fits runs and files; returns whether it did. InputError as `python -m reports`."""
     options = grammar.parse(arguments, Report, "python -m reports")
     to = options.to or default_out(options.study[0], options.output)
     with writable(to):
@@ -80,7 +80,7 @@ def _read(stamp: Path) -> Stamp:
 
 
 def main() -> int:
-    """0; 2 and one line on stderr for what `python -m reports` refuses."""
+    """Returns 0; 2, with one line on stderr, for what `python -m reports` refuses."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep decides when Ctrl-C is pressed
     request = json.load(sys.stdin)
     try:

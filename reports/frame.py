@@ -71,12 +71,9 @@ def _frame(found: StudyRuns, along: Iterable[str]) -> pd.DataFrame:
 
 def _identity(run: Run, place: Place | None) -> dict[str, object]:
     facts: dict[str, object] = {column: run.tags.get(tag) for column, tag in IDENTITY.items()}
-    status = run.status
-    if place:
-        facts |= {"arm": place[0], "conditions": place[1]}
-        status = place[2] or status
-    study = run.elsewhere or run.tags.get(tags.STUDY)
-    return facts | {"status": status, "counted": bool(place and place[2] is None), "study": study, "started": run.started}
+    label, conditions, why = place or (facts["arm"], facts["conditions"], None)
+    facts |= {"arm": label, "conditions": conditions, "status": why or run.status, "counted": bool(place) and why is None}
+    return facts | {"study": run.elsewhere or run.tags.get(tags.STUDY), "started": run.started}
 
 
 def _numbers(texts: pd.Series) -> pd.Series:

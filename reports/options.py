@@ -1,9 +1,8 @@
 """The options of the report and of its commands, which `--help` reads without what a report needs."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from harness.grammar import key
+from harness.grammar import arguments, key
 from harness.reports.reading import default_uri
 
 GC_THRESHOLDS = (100_000, 50, 50)
@@ -12,7 +11,7 @@ GC_THRESHOLDS = (100_000, 50, 50)
 STUDIES = "Study; may be repeated, several are joined. Default: the newest with a finished run."
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Store:
     """Where the runs and the tracking store are."""
 
@@ -25,7 +24,7 @@ class Store:
         return self.uri or default_uri(self.output)
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Runs(Store):
     """Which runs are compared with which."""
 
@@ -35,7 +34,7 @@ class Runs(Store):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Pairs:
     """Which arms are compared, and by what."""
 
@@ -46,12 +45,14 @@ class Pairs:
     random_tasks: bool = key(False, "Treat tasks as a random sample when comparing all pairs.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Compared(Runs, Pairs):
     """What a report compares."""
 
     columns: tuple[str, ...] = key(
-        (), "Cost columns of the table on the terminal, by part of their name, or all. Example: flops,latency."
+        (),
+        "Cost columns of the table on the terminal and in tables/overview.tex, by part of their name, or all. "
+        "Example: flops,latency.",
     )
     audit: Path | None = key(None, "Verdicts of `audit`. Default: audit/audit.json in `output`.")
     with_wnli: bool = key(False, "Include WNLI in the GLUE average.")
@@ -62,7 +63,7 @@ class Compared(Runs, Pairs):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Report(Compared):
     """Compares the arms of a study with its baseline."""
 

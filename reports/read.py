@@ -13,6 +13,7 @@ from harness.comparison.runs import Run, oldest_first
 from harness.errors import InputError
 from harness.redact import refuse_credentials
 from harness.reports.reading import default_uri, store, where
+from harness.reports.reading.folders import planned_pretrainings
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.sqlite_reader import SqliteReader
 from harness.reports.reading.store import Folders, Output, Reader
@@ -74,7 +75,8 @@ def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), conditi
             names = [name]
             if newer := ", ".join(f"{other!r} ({states})" for other, states in passed_over.items()):
                 print(f"study {name!r}; newer ones without a finished run: {newer}", file=sys.stderr)
-        runs = [run for name in names for run in store.read_study(reader, name)]
+        planned = {name: planned_pretrainings(name, reader.output) for name in names}
+        runs = [run for name in names for run in store.read_study(reader, name, planned[name])]
         if condition is not None:
             runs = where.keep(runs, condition)
         runs = store.with_launches(reader, runs)
@@ -85,7 +87,7 @@ def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), conditi
 def compare_with_first(
     study: str, runs: list[Run], output: Output, baselines: Sequence[str | None], along: Iterable[str] = ()
 ) -> Comparison:
-    """With the first of the baselines that the study has, `base` without any; InputError as of the last one."""
+    """Compares with the first of these baselines that the study has, by default `base`; InputError if it has none."""
     keys = list(along)
     for name in baselines[:-1]:
         with contextlib.suppress(InputError):

@@ -101,7 +101,7 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Report:
-    """What every format is made from."""
+    """The content that every format renders."""
 
     study: str
     document: Document

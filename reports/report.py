@@ -24,7 +24,7 @@ from harness.terminal import still_line
 
 
 def default_out(study: str, output: str = "multirun") -> Path:
-    """A folder for each study, with unusual characters of its name replaced; relative where `output` is."""
+    """The default folder of a study's report; relative if `output` is."""
     return Path(output, "reports", paths.report_folder(output, study).name)
 
 
@@ -116,7 +116,7 @@ def _written(options: Report) -> dict[Path, bytes]:
 
 
 def main(options: Report) -> int:
-    """0; the table and the answer on stdout, and the path of the page, or of the first file, in the last line."""
+    """Prints the table, the answer and, last, the path of the page or of the first file; returns 0."""
     with still_line("writing the report: some seconds, a minute for hundreds of runs"):
         files = _written(options)
     for path, content in files.items():

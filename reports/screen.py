@@ -46,7 +46,7 @@ def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
     over, names = measured[0]
     outcomes = [name for name in names if name in OUTCOMES]
     costs = [name for name in names if name not in outcomes]
-    differing = [name for name in costs if _differs(over, name)] or costs
+    differing = [name for name in costs if len({_value(over, label, name) for label in over.labels}) > 1] or costs
     chosen, labels = differing[:MOST_COSTS], over.labels
     if ALL in asked:
         chosen = costs
@@ -63,7 +63,7 @@ def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
     )
     same = [f"{names[name]} {_value(over, labels[0], name)}" for name in costs if name not in (*differing, *columns)]
     notes = [*_legend(over, table, columns), *([f"Equal for all arms: {', '.join(same)}."] if same else [])]
-    notes += _open(comparison, outcomes)
+    notes += [*_open(comparison, outcomes), *findings.unfinished(comparison), *findings.selected(comparison)]
     notes += [f"Names leave out what all arms share: {shared}."] if (shared := concise.shared_parts(over.labels)) else []
     if len(labels) < len(over.labels):
         notes.insert(0, f"The best {len(labels)} of {len(over.labels)} arms; the report has all.")
@@ -94,10 +94,6 @@ def _named(word: str, costs: list[str], names: dict[str, str]) -> list[str]:
     if not found:
         raise unknown("column", word, [ALL, *(names[name] for name in costs)], "columns")
     return found
-
-
-def _differs(over: Overall, name: str) -> bool:
-    return len({_value(over, label, name) for label in over.labels}) > 1
 
 
 def _value(over: Overall, label: str, name: str) -> str:

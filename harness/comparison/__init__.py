@@ -12,9 +12,9 @@ Arguments = ParamSpec("Arguments")
 def cached_method(
     method: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
-    """A method, or a function of one object, that keeps each result with the object, by the other arguments.
+    """Caches the results of a method, or of a function of one object, on the object, by the other arguments.
 
-    functools.cache would hash the object, which few here allow, and keep it for as long as the program runs.
+    functools.cache needs a hashable object and keeps it alive until the program ends.
     """
     name = f"_{method.__name__}_cached"
 

@@ -102,7 +102,7 @@ def known(some_facts: Facts) -> Known:
 
 
 def varying(several: Iterable[Facts]) -> list[str]:
-    """Keys whose value is not the same in all of these, in order; a key that one of them lacks varies."""
+    """Sorted keys whose values differ; a key that is missing in some of these differs too."""
     everywhere = list({known(some_facts): some_facts for some_facts in several}.values())
     keys = sorted({key for some_facts in everywhere for key in some_facts})
     return [key for key in keys if len({some_facts.get(key) for some_facts in everywhere}) > 1]

@@ -95,15 +95,18 @@ def levels(metric: str, history: History, with_reference: bool, mean: float | No
     return {step: math.exp(value + shift) for step, value in logs.items()}
 
 
-def summed_up(histories: Mapping[Key, History], pairs: Sequence[tuple[History, History]] = ()) -> dict[Key, dict[str, float]]:
+def summed_up(
+    histories: Mapping[Key, History], pairs: Sequence[tuple[History, History]] = (), launched: Sequence[History] = ()
+) -> dict[Key, dict[str, float]]:
     """Key of each history of a session -> metric of a launch -> its value, which every table and page shows.
 
     The geometric mean over rounds of what is compared: as measured, or as if the reference workload, where values are divided
-    by it, had always taken the time that it took on average in the session.
+    by it, had always taken the time that it took on average over all launches of the session (`launched`, by default those of
+    the histories).
     """
     values: dict[Key, dict[str, float]] = {name: {} for name in histories}
     for metric in DRIFT:
-        times = [time for history in histories.values() for time in reference_of(history, metric).values()]
+        times = [time for history in launched or histories.values() for time in reference_of(history, metric).values()]
         with_reference = bool(times) and corrects(metric, pairs)
         typical = math.exp(-DRIFT[metric] * fmean(times)) if with_reference else 1.0
         for name, history in histories.items():
@@ -113,18 +116,18 @@ def summed_up(histories: Mapping[Key, History], pairs: Sequence[tuple[History, H
 
 
 def differences(metric: str, before: History, after: History, with_reference: bool) -> dict[int, float]:
-    """Round -> log(after / before), of the rounds that both have."""
+    """Round -> log(after / before), of shared rounds."""
     earlier, later = (corrected(history, metric) if with_reference else logs_of(history, metric) for history in (before, after))
     return {step: later[step] - earlier[step] for step in later if step in earlier}
 
 
 def compared(metric: str, before: History, after: History, with_reference: bool = True) -> Difference | None:
-    """The mean log(after / before) of the rounds that both have, judged by the t test alone; None where they share none."""
+    """The mean log(after / before) over shared rounds, judged by the t test alone; None without a shared round."""
     return of_rounds([*differences(metric, before, after, with_reference).values()])
 
 
 def of_rounds(logs: Sequence[float]) -> Difference | None:
-    """The mean of one log ratio a round; None without any."""
+    """The mean of the log ratios of rounds; None without any."""
     return replace(of_differences(logs), p=None) if logs else None
 
 

@@ -40,17 +40,17 @@ class Comparison:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs that count."""
+        """The runs that enter the comparison."""
         return [run for section in self.sections for run in section.runs]
 
     @functools.cached_property
     def is_small(self) -> bool:
-        """Whether the report opens with an answer, a table and a picture, and the rest folds: few runs, no pretraining."""
+        """Whether the report shows an answer, a table and a picture, and folds the rest: few runs, no pretraining."""
         pretrained = (run.is_pretraining or run.origin is not None for run in self.runs)
         return len(self.runs) <= SMALL_RUNS and len(self.labels) <= SMALL_ARMS and not any(pretrained)
 
     def has(self, metric: str) -> bool:
-        """Whether any run that counts has measured it."""
+        """Whether any of these runs has the metric."""
         return any(metric in run.metrics for run in self.runs)
 
     @property
@@ -59,7 +59,7 @@ class Comparison:
         return [run for section in self.sections for run in section.superseded]
 
     def diverged(self, row: Row) -> set[Replicate]:
-        """Replicates of a row that diverged and did not finish: those that did are the lucky ones."""
+        """Replicates of a row that diverged; without them the finished ones are a biased sample."""
         same = {(run.task, run.tags[tags.ARM], run.tags[tags.CONDITIONS]) for run in row.runs}
         runs = [run for run in self.left_out if run.status == "diverged"]
         lost = {run.replicate for run in runs if (run.task, run.tags[tags.ARM], run.tags[tags.CONDITIONS]) in same}
@@ -85,7 +85,7 @@ class Comparison:
 
     @property
     def tasks(self) -> list[Section]:
-        """All sections that are no pretrainings."""
+        """All sections except pretrainings."""
         return [section for section in self.sections if not section.is_pretraining]
 
     @property
@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def selected_tasks(self) -> list[Section]:
-        """The selected sections that are no pretrainings."""
+        """The selected sections except pretrainings."""
         return [section for section in self.selected if not section.is_pretraining]
 
     @functools.cached_property
@@ -121,8 +121,7 @@ def compare(
         raise InputError(f"study {study!r} has no finished run ({states}); a report needs at least one; {why}")
     keys = naming.along_keys(finished, along)
     labels = naming.label_runs(done, keys)
-    lifted = naming.lifted_keys(done, keys)
-    facts = comparable.conditions(done, lifted)
+    facts = comparable.conditions(done, naming.lifted_keys(done, keys))
     places = {run.run_id: SectionKey(run.task, arms.short_hash(facts[run.run_id])) for run in done}
     timed = launches.gather(done, labels, places)
     chosen = labels[finished[0].run_id] if baseline == FIRST else choose_baseline(finished, labels, baseline, left_out)
@@ -139,11 +138,11 @@ def compare(
 
 
 def _rows(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> tuple[Row, ...]:
-    """Rows of a section; among runs of the same arm and seeds the newest counts. `runs` are oldest first."""
+    """Rows of a section; of the same arm and seeds the newest measured run counts. `runs` are oldest first."""
     of_label = grouped((labels[run.run_id], run) for run in runs)
     rows = []
     for label in naming.in_order(of_label, baseline):
-        attempts = grouped((run.replicate, run) for run in of_label[label])
+        attempts = grouped((run.replicate, run) for run in sorted(of_label[label], key=lambda run: run.is_measured))
         attempts = {replicate: attempts[replicate] for replicate in sorted(attempts, key=replicate_order)}
         counted = {replicate: runs[-1] for replicate, runs in attempts.items()}
         rows.append(Row(label, counted, tuple(run for runs in attempts.values() for run in runs[:-1]), timed))

@@ -5,31 +5,42 @@ from typing import Any
 
 import numpy as np
 
+from harness.comparison.paired import CORRELATIONS
+from harness.metrics import golds_of, overlap
+
 SCORES = {
     "classification": ("f1", "f1_macro", "matthews"),
     "multilabel": ("f1_macro", "f1_micro"),
     "tokens": ("entity_precision", "entity_recall", "entity_f1"),
     "minimal_pairs": ("accuracy", "accuracy_by_piece"),
+    "spans": ("f1",),
+    "numbers": ("pearson", "spearman"),
 }
-"""Kind of task -> scores that are no mean over its items and no correlation of numbers."""
+"""What is predicted -> scores that are no share of right items: kinds of tasks, and numbers."""
 
 
 def of_score(kind: str, name: str, labels: Any, predicted: Any) -> tuple[np.ndarray, float] | None:
-    """(N,) how far each item moves a score, times N, and how far one item more can; None for a mean over the items.
+    """(N,) how far each item moves a score, times N, and how far one item more can; None for a share of right items.
 
-    The delta method, of F1, precision and recall over true positives, false positives and misses, of Matthews' correlation over
-    its covariances, of a mean over paradigms over the pairs of each. Correlations of numbers are not among them: their error
-    has a formula of its own (`paired.item_error`).
+    The delta method, of F1, precision and recall over true positives, false positives and misses, of Matthews'
+    and other correlations over covariances, of a mean over paradigms over the pairs of each. Spearman's is Pearson's of ranks.
     """
     if kind == "minimal_pairs":
         pairs = np.asarray(labels)[:, None] == np.unique(labels)  # (N, C)
         return _of_ratios(pairs * predicted[:, [int(name == "accuracy_by_piece")]], pairs.astype(float))
     if name not in SCORES.get(kind, ()):
         return None
-    if name == "matthews":
-        names = np.union1d(labels, predicted)
-        ours, theirs = (one[:, None] == names for one in (labels, predicted))
-        ours, theirs = ours - ours.mean(axis=0), theirs - theirs.mean(axis=0)
+    if kind == "spans":
+        values = np.array([overlap(said, golds_of(golds)) for golds, said in zip(labels, predicted, strict=True)])
+        return values - values.mean(), 1.0
+    if name in CORRELATIONS:
+        if name == "matthews":
+            names = np.union1d(labels, predicted)
+            sides = [one[:, None] == names for one in (labels, predicted)]
+        else:
+            sides = [(ranks(one) if name == "spearman" else one)[:, None] for one in (labels, predicted)]
+            sides = [one / (one.std() or 1) for one in sides]
+        ours, theirs = (one - one.mean(axis=0) for one in sides)
         both, *own = (np.sum(one * other, axis=1) for one, other in ((ours, theirs), (ours, ours), (theirs, theirs)))
         sizes = [max(float(one.mean()), 1 / len(labels)) for one in own]
         scale = float(np.prod(sizes)) ** 0.5
@@ -41,6 +52,12 @@ def of_score(kind: str, name: str, labels: Any, predicted: Any) -> tuple[np.ndar
     hits = 2 * hits if measure == "f1" else hits
     occur = (of_labels.sum(axis=0) + of_predicted.sum(axis=0)) > 0
     return _of_ratios(hits[:, occur], counts[:, occur])
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """(N,) ranks, from 1 on; equal values share their mean rank."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def _of_ratios(hits: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, float]:

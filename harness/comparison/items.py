@@ -25,7 +25,7 @@ ErrorsOf = Callable[[Run], "Errors | None"]
 
 CLASSES, REGRESSION = "wrong class", "distance from the label"
 TAGS, SPANS = "share of words with a wrong tag", "no answer matched"
-MEAN = "what is missing to 1"  # of a score that is the mean over the items
+MEAN = "shortfall from 1"  # of a score that is the mean over the items
 """What the error of an item is."""
 
 
@@ -53,7 +53,8 @@ def errors(run: Run, table: pyarrow.Table | None) -> Errors | None:
     if {"item", "answers", "prediction"} <= names:
         both = zip(columns["prediction"], columns["answers"], strict=True)
         wrong = [normalised(said) not in map(normalised, golds_of(right)) for said, right in both]
-        return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
+        answers = ("spans", columns["answers"], columns["prediction"])
+        return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float), answers=answers)
     if {"item", "position", "label", "prediction"} <= names:
         return _of_tags(columns, labels_of(run))
     if not {"item", "label", "prediction"} <= names:
@@ -63,7 +64,7 @@ def errors(run: Run, table: pyarrow.Table | None) -> Errors | None:
         values = (label != predicted).astype(float)
         return Errors(CLASSES, tuple(columns["item"]), values, columns["label"], ("classification", label, predicted))
     label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
-    return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
+    return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted), answers=("numbers", label, predicted))
 
 
 def _of_tags(columns: dict[str, list[Any]], names: list[str]) -> Errors:
@@ -73,9 +74,8 @@ def _of_tags(columns: dict[str, list[Any]], names: list[str]) -> Errors:
     if not len(first):
         return Errors(TAGS, (), np.zeros(0))
     lengths = np.diff([*first, len(items)])
-    known = names and max(label.max(), predicted.max()) < len(names)
     values, answers = np.add.reduceat(label != predicted, first) / lengths, None
-    if known:
+    if names and max(label.max(), predicted.max()) < len(names):
         tags = [[part.tolist() for part in np.split(np.array(names)[one], first[1:])] for one in (label, predicted)]
         answers = ("tokens", tags[0], tags[1])
     return Errors(TAGS, tuple(items[index] for index in first), values, answers=answers)
@@ -99,7 +99,7 @@ class Paired:
     answers: tuple[tuple[tuple[str, Any, Any] | None, ...], ...] = ()  # of each replicate, before and after
 
     def both(self, before_errs: bool, after_errs: bool) -> float:
-        """Number of items on which each errs or not, mean over replicates."""
+        """Number of items on which baseline and arm err or not, as stated; mean over replicates."""
         return float(np.mean(np.sum(((self.before > 0) == before_errs) & ((self.after > 0) == after_errs), axis=1)))
 
     @property
@@ -114,7 +114,7 @@ class Paired:
 
     @property
     def count(self) -> int:
-        """N."""
+        """Number of items."""
         return int(self.before.shape[1])
 
     @property
@@ -123,7 +123,7 @@ class Paired:
         return paired.share_apart(self.before, self.after)
 
     def error_of(self, score: str | None) -> float | None:
-        """Standard error of the change of a score over the items, of these replicates; None for a mean over the items.
+        """Standard error of the change of a score over the items, of these replicates; None for a share of right items.
 
         By how far each item moves it (the delta method).
         """
@@ -154,7 +154,7 @@ class Paired:
         return float(2 * ndtr(-abs(self.change) / self.error))
 
     def interval_at(self, confidence: float) -> tuple[float, float]:
-        """Ends for the change over the items."""
+        """Interval of the change over the items at this confidence."""
         half = float(ndtri((1 + confidence) / 2)) * self.error
         return self.change - half, self.change + half
 
@@ -168,7 +168,7 @@ def labels_of(run: Run) -> list[str]:
 
 
 def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | None:
-    """The first pairs whose predictions are there, on the same items; None without any."""
+    """The first pairs with predictions on the same items; None without any."""
     known: list[tuple[Errors, Errors]] = []
     for before, after in pairs:
         first = known[0][0] if known else before

@@ -25,7 +25,7 @@ RECIPE = "facts.recipe"
 
 
 def by_task(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    """Task -> its runs, in the order in which they come."""
+    """Task -> its runs, in their order."""
     return grouped((run.task, run) for run in runs)
 
 
@@ -60,10 +60,8 @@ def with_newest_recipes(runs: list[Run]) -> list[Run]:
 
 def lifted_keys(runs: Iterable[Run], along: Iterable[str]) -> dict[str, list[str]]:
     """Task -> keys that belong to its arms: those that any of its commands swept, and those of `--along`."""
-    extra = list(along)
-    return {
-        task: sorted({*extra, *(key for run in group for key in run.lifted or ())}) for task, group in by_task(runs).items()
-    }
+    extra = set(along)
+    return {task: sorted(extra.union(*(run.lifted or () for run in group))) for task, group in by_task(runs).items()}
 
 
 def label_runs(runs: list[Run], along: Iterable[str]) -> dict[str, str]:

@@ -54,6 +54,9 @@ SHOWN = tuple(name for name, metric in metrics.METRICS.items() if metric.compare
 SHARED = (*JUDGED, *SHOWN)
 """Timings of launches, which seeds share."""
 
+OF_SEEDS = ("eval/", "model/")
+"""Phases of what every seed has its own value of, whether or not a verdict is given on it."""
+
 FOREIGN_LIMIT = 0.5
 """CPUs that others kept busy, above which the machine counts as busy."""
 
@@ -76,7 +79,7 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
 
 
 def evidence(metric: Metric, difference: Difference, floor: float | None, looks: int = 1) -> Evidence:
-    """What is known of a timing by launch, from its log ratios."""
+    """The evidence on a timing by launch, from its log ratios."""
     margin, found = margin_of(metric.margin, 1.0, True), scattered(difference, CLOCK)
     return Evidence(metric.direction, found, margin, floor, ratio=True, timing=True, by_round=True, looks=independent(looks))
 
@@ -98,7 +101,7 @@ class Table:
     def undecided(self, number: int) -> list[int]:
         """Rounds that each comparison needs that is inconclusive after `number` interim analyses.
 
-        The interim analyses share the level, so that their joint error is the level. p is corrected for the arms of a
+        The interim analyses share the level, which is their joint error. p is corrected for the arms of a
         table by Holm.
         """
         both, metric = merged([self.first, self.again]), metrics.get(self.metric)
@@ -133,7 +136,7 @@ LAUNCH_SECONDS = "timing/launch_s"
 
 
 class SectionKey(NamedTuple):
-    """Which section it is."""
+    """Task and conditions, which identify a section."""
 
     task: str
     conditions: str  # short hash
@@ -148,11 +151,11 @@ class Pair:
     corrected: frozenset[str] = frozenset()
 
     def ratio(self, launch: str) -> Difference | None:
-        """Second over first, of one metric of a launch."""
+        """The ratio of the second timing to the first, of one metric of a launch."""
         return compared(launch, self.first.launches, self.second.launches, launch in self.corrected)
 
     def floor(self, launch: str) -> float | None:
-        """As a log ratio; None where fewer than two rounds are paired."""
+        """The noise floor as a log ratio; None if fewer than two rounds are paired."""
         return noise_floor(self.ratio(launch))
 
 
@@ -189,8 +192,9 @@ class Sessions:
         groups = grouped((self.owners[run.run_id], run) for run in self.of(session)).values()
         ordered = [sorted(group, key=lambda run: run.is_aa_replicate) for group in groups]
         both = [(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
-        histories = [(first.launches, again.launches) for first, again in both]
-        corrected = frozenset(launch for launch in DRIFT if corrects(launch, histories))
+        corrected = frozenset(
+            launch for launch in DRIFT if corrects(launch, [(one.launches, two.launches) for one, two in both])
+        )
         return [Pair(first, again, corrected) for first, again in both]
 
     @cached_method
@@ -260,13 +264,13 @@ def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey
 
 
 def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread | None:
-    """Over launches where these were recorded, for seeds repeat them; for other timings, one value per session.
+    """The spread over launches, which seeds share, or over sessions for timings without values by launch.
 
-    The mean is geometric, of values on the basis of the comparison. None unless the metric is timed by launches, so that
-    seeds are what it spreads over.
+    The mean is geometric, of values as they are compared. None for a metric that is not timed by launches, whose spread is
+    over seeds.
     """
     timed = {run.session: run for run in runs if run.session and run.launches and metric in run.metrics}
-    if not timed or metric not in SHARED:
+    if not timed or metric not in SHARED or metric.startswith(OF_SEEDS):
         return None
     if metric in SHOWN:
         return spread([run.metrics[metric] for run in timed.values()])

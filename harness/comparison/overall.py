@@ -13,13 +13,13 @@ from harness import metrics
 from harness.comparison import cached_method, launches
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import Spread, geometric_mean, spread
-from harness.comparison.section import HEADLINE, Section, change_over, over_tasks
+from harness.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
 from harness.comparison.verdicts import Change, Verdict, corrected, difference_alone
 
 
 @dataclass(frozen=True)
 class Overall:
-    """An arm is named by its label; metrics by their declared names."""
+    """The arms of a comparison over some of its sections, by label and by declared name of a metric."""
 
     comparison: Comparison
     sections: tuple[Section, ...]
@@ -35,8 +35,12 @@ class Overall:
         """Sections in which the arm has a value of the metric."""
         return [section for section in self.sections if (row := section.row_of(label)) and row.values(name)]
 
+    def rows(self, label: str, name: str) -> list[Row]:
+        """The arm's rows in these sections."""
+        return [section.by_label[label] for section in self.having(label, name)]
+
     def shared(self, label: str, name: str) -> list[Section]:
-        """Sections in which both the arm and the baseline have one: a change is over these."""
+        """Sections in which both the arm and the baseline have a value, over which a change is computed."""
         ours = self.having(self.comparison.baseline, name)
         return [section for section in self.having(label, name) if section in ours]
 
@@ -46,11 +50,10 @@ class Overall:
 
         Where no replicate has all tasks, or several sessions timed them, the mean over tasks alone: its `sd` is None.
         """
-        rows = [row for section in self.having(label, name) if (row := section.row_of(label))]
+        rows = self.rows(label, name)
         if not rows:
             return None
-        metric = metrics.get(name)
-        logs = metric.by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
+        logs = metrics.get(name).by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
         means = [mean for row in rows if (mean := row.mean(name)) is not None]
         middle = geometric_mean(means) if logs else fmean(means)
         values = self.by_round(label, name)
@@ -60,22 +63,20 @@ class Overall:
 
     def by_round(self, label: str, name: str) -> list[float]:
         """The mean over the tasks in each round of the one session that timed them; empty without such."""
-        rows = [row for section in self.having(label, name) if (row := section.row_of(label))]
-        launch, runs = launches.JUDGED.get(name), [run for row in rows for run in row.runs]
+        launch, runs = launches.JUDGED.get(name), [run for row in self.rows(label, name) for run in row.runs]
         if not launch or len({run.session for run in runs}) != 1 or not all(run.launches for run in runs):
             return []
         each = [self.comparison.sessions.levels(run, launch) for run in runs]
         return [geometric_mean([levels[step] for levels in each]) for step in sorted(set.intersection(*map(set, each)))]
 
     def change(self, label: str, name: str) -> Change | None:
-        """Against the baseline, over shared tasks; None for the baseline and where nothing can be paired."""
+        """The change from the baseline over shared tasks; None for the baseline itself, or if nothing can be paired."""
         return self._changes(name).get(label)
 
-    def worst(self, label: str) -> tuple[Section, Change] | None:
-        """The task where the arm's score changed to the worst, and that change; None without a change."""
-        rows = [(section, section.row_of(label)) for section in self.shared(label, HEADLINE)]
-        changed = [(section, change) for section, row in rows if row and (change := section.change(row, HEADLINE))]
-        return min(changed, key=lambda pair: pair[1].absolute, default=None)
+    def of_scores(self, label: str) -> list[tuple[Section, Change]]:
+        """The tasks where the arm's score has a change, and that change."""
+        shared = self.shared(label, HEADLINE)
+        return [(section, change) for section in shared if (change := section.change(section.by_label[label], HEADLINE))]
 
     @cached_method
     def _changes(self, name: str) -> dict[str, Change | None]:
@@ -83,8 +84,7 @@ class Overall:
         return corrected({other: self._change(other, name) for other in self.labels if other != self.comparison.baseline})
 
     def _change(self, label: str, name: str) -> Change | None:
-        rows = [(section, section.row_of(label)) for section in self.shared(label, name)]
-        pairings = [pairing for section, row in rows if row and (pairing := section.against(row))]
+        pairings = [pairing for section in self.shared(label, name) if (pairing := section.against(section.by_label[label]))]
         if not pairings:
             return None
         change = change_over(pairings, name)
@@ -96,11 +96,11 @@ class Overall:
 
 @cached_method
 def of_tasks(comparison: Comparison) -> Overall:
-    """Over all tasks; one for each comparison."""
+    """All arms over all tasks."""
     return Overall(comparison, tuple(comparison.selected_tasks))
 
 
 @cached_method
 def of_pretrainings(comparison: Comparison) -> Overall:
-    """Over all pretrainings; where the baseline of the study was not pretrained, nothing has a change."""
+    """All arms over all pretrainings; without a change if the baseline of the study was not pretrained."""
     return Overall(comparison, tuple(section for section in comparison.selected if section.is_pretraining))

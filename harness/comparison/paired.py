@@ -36,17 +36,20 @@ HALVINGS = 50
 
 
 class Replicate(NamedTuple):
-    """Which repetition of its arm a run is, by both levels of seeds."""
+    """The seeds of a run, by which replicates of arms are paired."""
 
     pretrain_seed: str  # empty without pretraining
     seed: str
 
 
+NO_SEED = Replicate("", "any seed")
+"""Replicate of a score that no seed changes."""
+
 Values = Mapping[Replicate, float]
 
 
 class Design(enum.StrEnum):
-    """What repeats in a comparison; the value is what a difference counts."""
+    """What is replicated in a comparison; the value names the unit of n."""
 
     SEEDS = "seeds"  # of both arms the same: pairs
     RUNS = "runs"  # of either arm its own: nothing pairs
@@ -86,7 +89,7 @@ class Difference:
 
     @property
     def replicates(self) -> int:
-        """How many pairs or clusters there are; where both levels vary, of the level with fewer."""
+        """Number of pairs or clusters; if both levels of seeds vary, of the level with fewer."""
         return self.independent or math.floor(self.freedom) + 1
 
     @property
@@ -95,7 +98,7 @@ class Difference:
         return self.interval_at(CONFIDENCE)
 
     def interval_at(self, confidence: float) -> tuple[float, float] | None:
-        """Its ends at another confidence."""
+        """Student's t interval at another confidence."""
         if self.error is None:
             return None
         half = self._half_interval(confidence)
@@ -118,7 +121,7 @@ class Difference:
         return math.sqrt(max(0.0, error**2 - self.items**2)) if self.items else error
 
     def with_items(self, error: float) -> "Difference":
-        """Its error with this standard error over the items added; one pair stays without any."""
+        """The difference with this standard error over the items added to its error; a single pair has no error."""
         return self if self.error is None else replace(self, error=math.hypot(self.error, error), items=error)
 
     def t_test_p(self, against: float = 0.0, side: int = 0) -> float:
@@ -156,7 +159,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def variance(values: Sequence[float]) -> float:
-    """Summary of a sample of two values or more."""
+    """Sample variance of two values or more."""
     n, mean = len(values), math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (n - 1)
 
@@ -166,13 +169,23 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(spread([math.log(value) for value in values]).mean)
 
 
+def with_seeds(several: Sequence[Values]) -> list[Values]:
+    """The values of each, where what no seed changes has its value with every seed of the others."""
+    seeded = next((values for values in several if NO_SEED not in values), several[0])
+    return [dict.fromkeys(seeded, values[NO_SEED]) if NO_SEED in values else values for values in several]
+
+
 def pair(before: Iterable[Replicate], after: Iterable[Replicate]) -> list[tuple[Replicate, Replicate]]:
-    """(before, after) of the same seeds; where one side was not pretrained, of the same fine-tuning seed."""
+    """(before, after) of the same seeds; where one side was not pretrained, of the same fine-tuning seed.
+
+    A score that no seed changes is paired with every other one.
+    """
     earlier, later = list(before), list(after)
-    if all(one.pretrain_seed for one in earlier) == all(one.pretrain_seed for one in later):
+    is_pretrained = [all(one.pretrain_seed for one in of) for of in (earlier, later)]
+    if NO_SEED not in (*earlier, *later) and is_pretrained[0] == is_pretrained[1]:
         known = set(earlier)
         return [(one, one) for one in later if one in known]
-    return [(one, other) for other in later for one in earlier if one.seed == other.seed]
+    return [(one, other) for other in later for one in earlier if one.seed == other.seed or NO_SEED in (one, other)]
 
 
 def compare_paired(before: Values, after: Values) -> Difference | None:
@@ -187,7 +200,7 @@ def compare_paired(before: Values, after: Values) -> Difference | None:
         return replace(of_differences(differences), pretrainings=pretrainings)
     means = group_means([pretrain_seed for pretrain_seed, _ in seeds], differences)
     shared = len({seed for _, seed in seeds}) < len(seeds) and any(one != other for one, other in pairs)
-    if not shared:
+    if not shared or NO_SEED in (*before, *after):
         return replace(of_differences(means), n=len(pairs), pretrainings=pretrainings)
     error, freedom = _crossed_error(means, group_means([seed for _, seed in seeds], differences))
     return Difference(len(pairs), spread(means).mean, error, None, pretrainings, freedom)
@@ -252,7 +265,7 @@ def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:
 
 
 def replicates(seeds: Iterable[Replicate]) -> int:
-    """How many independent replicates these are: pretrainings where there are several, else seeds."""
+    """Number of independent replicates: pretrainings if there are several, else seeds."""
     return len(by_pretraining(dict.fromkeys(seeds, 0.0)))
 
 
@@ -309,7 +322,7 @@ FEWEST_PAIRS, MOST_PAIRS = 2, 1000
 
 
 def fewest(fits: Callable[[int], bool], least: int = 0) -> int:
-    """The fewest pairs that fit, at least so many; true for more where for fewer. MOST_PAIRS + 1 where more."""
+    """The smallest number of pairs, from `least` up, for which the monotonic `fits` holds; MOST_PAIRS + 1 if it is larger."""
     least = max(FEWEST_PAIRS, least)
     return least + bisect.bisect_left(range(least, MOST_PAIRS + 1), True, key=fits)
 
@@ -462,12 +475,12 @@ def share_apart(before: Numbers, after: Numbers) -> float:
 
 
 def over_tasks(errors: Sequence[float]) -> float:
-    """Standard error over the items of a mean over tasks, whose items are others."""
+    """Standard error over the items of a mean over tasks with independent items."""
     return math.hypot(*errors) / max(1, len(errors))
 
 
 def tells_of_tasks(each: Sequence[Tells]) -> Tells:
-    """What several tasks say together: as much as the one that can say most."""
+    """What several tasks say together: that of the most informative one."""
     return next((one for one in Tells if one in each), Tells.EVERYTHING)
 
 

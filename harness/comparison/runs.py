@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from harness import tags
 from harness.comparison import arms
-from harness.comparison.paired import Replicate
+from harness.comparison.paired import NO_SEED, Design, Replicate
 
 IDENTITY_TAGS = (tags.ARM, tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.CONDITIONS, tags.LIFTED)
 MISSING_TAGS = "unknown (tags missing)"
@@ -65,6 +65,11 @@ class Run:
         return self.tags.get(tags.REPLICATE) == "true"
 
     @property
+    def is_measured(self) -> bool:
+        """Whether more than its training was measured; False with `measure=none`."""
+        return self.params.get("measure.enabled") != "False"
+
+    @property
     def origin(self) -> str | None:
         """Fingerprint of the pretraining that it starts from."""
         return self.tags.get(tags.PRETRAINING) or None
@@ -79,9 +84,16 @@ class Run:
 
     @property
     def replicate(self) -> Replicate:
-        """Both of its seeds, which for a pretraining are the same."""
+        """Both of its seeds, which for a pretraining are the same; none where they change nothing."""
+        if tags.FIXED in self.tags:
+            return NO_SEED
         seed = self.tags.get(tags.SEED, "")
         return Replicate(self.tags.get(tags.PRETRAIN_SEED, seed if self.is_pretraining else ""), seed)
+
+    @property
+    def design(self) -> Design:
+        """What repeats in a comparison of such runs: seeds, but items where a seed changes nothing."""
+        return Design(self.tags.get(tags.DESIGN, Design.ITEMS if tags.FIXED in self.tags else Design.SEEDS))
 
     @property
     def lifted(self) -> list[str] | None:
@@ -104,7 +116,7 @@ class Run:
 
 
 def oldest_first(runs: Iterable[Run]) -> list[Run]:
-    """By their begin; those that began at once by their ids."""
+    """The runs by start time, then by id."""
     return sorted(runs, key=lambda run: (run.started, run.run_id))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from harness import metrics, tags
+from harness import metrics
 from harness.comparison import arms, by_launch, cached_method, comparable, items, launches, paired
 from harness.comparison.items import Errors, ErrorsOf, Paired, no_errors
 from harness.comparison.launches import SectionKey, Sessions
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def first(self) -> Run:
-        """Any of its runs, for what all runs of an arm share."""
+        """A run, for what all runs of the arm share."""
         return self.runs[0]
 
     @cached_method
@@ -67,9 +67,9 @@ class Row:
 
     @cached_method
     def spread(self, metric: str) -> Spread | None:
-        """Over all replicates, or over launches for what these measured; None where no run has the metric.
+        """The spread over replicates, or over launches for timings by launch; None if no run has the metric.
 
-        The mean of what is compared by ratios is geometric: a change is the ratio of two means.
+        The mean is geometric if changes are ratios.
         """
         values = list(self.values(metric).values())
         if not values:
@@ -82,17 +82,17 @@ class Row:
         return replace(spread(values), mean=geometric_mean(means) if ratio else fmean(means))
 
     def constants(self, metric: str) -> list[float]:
-        """What the majority baseline reaches, of every replicate that says it; empty where the metric has none."""
+        """Scores of the majority baseline, one per replicate that recorded it; empty if the metric has none."""
         return list(self.values(CONSTANTS[metric]).values()) if metric in CONSTANTS else []
 
     @property
     def item(self) -> float | None:
-        """By how much one item of the validation data changes a share of them; None where their number is unknown."""
+        """1 over the number of validation items: the change of a score by one item; None if unknown."""
         counts = [run.metrics[EXAMPLES] for run in self.runs if EXAMPLES in run.metrics]
         return 1 / min(counts) if counts else None
 
     def mean(self, metric: str) -> float | None:
-        """Over all replicates; None where no run has the metric."""
+        """The mean of `spread`; None if no run has the metric."""
         spread = self.spread(metric)
         return spread.mean if spread else None
 
@@ -115,7 +115,7 @@ class Section:
 
     @property
     def conditions(self) -> str:
-        """Their short hash."""
+        """Short hash of the conditions."""
         return self.place.conditions
 
     @functools.cached_property
@@ -124,7 +124,7 @@ class Section:
 
     @property
     def superseded(self) -> list[Run]:
-        """Runs in whose place a newer one of the same arm and seeds counts."""
+        """Runs that a newer run of the same arm and seeds replaces."""
         return [run for row in self.rows for run in row.superseded]
 
     @property
@@ -133,12 +133,12 @@ class Section:
 
     @functools.cached_property
     def design(self) -> Design:
-        """What repeats: seeds, of our own studies."""
-        return Design(self.runs[0].tags.get(tags.DESIGN, Design.SEEDS))
+        """What repeats."""
+        return design_of(self.runs)
 
     @property
     def has_one_vocabulary(self) -> bool:
-        """Whether losses by token compare."""
+        """Whether losses per token are comparable."""
         return has_one_vocabulary(run.params for run in self.runs)
 
     @property
@@ -147,7 +147,7 @@ class Section:
         return self.row_of(self.baseline)
 
     def row_of(self, label: str) -> Row | None:
-        """The arm's row, None where it has no run here."""
+        """The arm's row; None without a run here."""
         return self.by_label.get(label)
 
     @functools.cached_property
@@ -161,9 +161,9 @@ class Section:
         return next((run.params["task.headline"] for run in self.runs if "task.headline" in run.params), None)
 
     def change(self, row: Row, metric: str) -> Change | None:
-        """Against the baseline; None for the baseline itself and where nothing can be paired.
+        """The change from the baseline; None for the baseline itself, or if nothing can be paired.
 
-        All rows of the section are one family of tests.
+        The rows of the section are one family of tests.
         """
         return self._changes(metric).get(row.label)
 
@@ -173,15 +173,15 @@ class Section:
 
     @cached_method
     def pairing(self, before: Row, after: Row) -> "Pairing":
-        """Any two of its arms."""
+        """The pairing of any two arms."""
         return Pairing(self, before, after)
 
     def against(self, row: Row) -> "Pairing | None":
-        """The baseline and this arm; None for the baseline itself, and without one."""
+        """The pairing of the baseline with this arm; None for the baseline itself, or without one."""
         return None if self.before is None or self.before is row else self.pairing(self.before, row)
 
     def single_change(self, row: Row, name: str) -> Change | None:
-        """The change as if it were the only test; only the number for a timing that was not launched side by side."""
+        """The change, uncorrected for several tests; without a verdict for a timing that was not launched side by side."""
         pairing = self.against(row)
         if pairing is None:
             return None
@@ -194,19 +194,18 @@ class Section:
         return fmean(counts) if counts else None
 
     def kind_of(self, name: str) -> str | None:
-        """Which score it is, as tasks name it: of the headline score that of this task."""
+        """The task's name of a score; for the headline, that of this task's headline score."""
         return self.headline if name == HEADLINE else name.rpartition("/")[2]
 
     @cached_method
     def errors_of_both(self, label: str) -> Paired | None:
         """Errors of the baseline and an arm on the same items; None for the baseline itself and without predictions."""
-        row = self.row_of(label)
-        pairing = self.against(row) if row else None
+        pairing = self.against(self.by_label[label])
         return pairing.errors if pairing else None
 
     @cached_method
     def errors_before(self, row: Row, replicate: Replicate) -> Errors | None:
-        """Errors of a row that others are compared with: read once for all of them."""
+        """Errors of the baseline's row, read once for all arms."""
         return self.errors(row.by_replicate[replicate])
 
     def beats_constant(self, row: Row, name: str) -> bool | None:
@@ -220,7 +219,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Pairing:
-    """Two arms of a section, mostly the baseline and another: what is known of both together."""
+    """Two arms of a section, usually the baseline and another."""
 
     section: Section
     before: Row
@@ -246,10 +245,10 @@ class Pairing:
         return None
 
     def untimed(self, name: str) -> Change | None:
-        """The number alone, of a timing that was not launched side by side."""
-        metric, both = metrics.get(name), [launches.timed_spread(side.sessions, side.runs, name) for side in self.sides]
+        """The change of a timing that was not launched side by side, without a verdict."""
+        metric = metrics.get(name)
+        first, second = (launches.timed_spread(side.sessions, side.runs, name) for side in self.sides)
         verdict = None if metric.direction is Direction.NEITHER else Verdict.OPEN
-        first, second = both
         if first and second:
             return difference_alone(first, second, verdict)
         unpaired = change(metric, self.before.values(name), self.after.values(name))
@@ -257,7 +256,7 @@ class Pairing:
 
     @property
     def item(self) -> float | None:
-        """By how much one item of the validation data changes a share of them, of either side."""
+        """The larger `item` of both sides."""
         return max((item for side in self.sides if (item := side.item)), default=None)
 
     @property
@@ -271,7 +270,7 @@ class Pairing:
     def items_error(self, name: str) -> float:
         """Standard error of the change of a score over the validation items; 0 where their number is unknown."""
         means = [mean for side in self.sides if (mean := side.mean(name)) is not None]
-        if metrics.get(name).unit != "score" or self.item is None or len(means) < 2:
+        if not metrics.get(name).is_score or self.item is None or len(means) < 2:
             return 0.0
         is_baseline, score = self.before is self.section.before, self.section.kind_of(name)
         both = self.section.errors_of_both(self.after.label) if is_baseline else self.errors
@@ -300,11 +299,17 @@ class Pairing:
 
     @property
     def seconds(self) -> float | None:
-        """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
+        """Seconds that one more pair of trainings takes; None if unknown, or if it needs a pretraining too."""
         is_pretraining = self.section.is_pretraining
         means = [side.mean("pretrain/duration_s" if is_pretraining else "finetune/duration_s") for side in self.sides]
         pretrained = any(run.replicate.pretrain_seed for run in self.after.runs) and not is_pretraining
         return None if pretrained else total(means)
+
+
+def design_of(runs: Iterable[Run]) -> Design:
+    """What repeats in a comparison of these runs: seeds, unless all agree in something else."""
+    designs = {run.design for run in runs}
+    return designs.pop() if len(designs) == 1 else Design.SEEDS
 
 
 def total(values: Iterable[float | None]) -> float | None:
@@ -337,12 +342,12 @@ def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = 
     logs = metric.by_ratio and all(value > 0 for of_side in each for values in of_side for value in values.values())
     runs = [[run for row in of_side for run in row.runs] for of_side in rows]
     floor = None
-    if metric.unit == "score":
+    if metric.is_score:
         one_each = [pairing.item for pairing in pairings if pairing.item]
         floor = fmean(one_each) if one_each else None  # one item in every task
     elif metric.unit == "bytes":
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
-    design = design or pairings[0].section.design
+    design = design or design_of(run for pairing in pairings for run in pairing.runs)
     of_replicates = by_task if design is Design.TASKS else over_tasks
     before, after = (of_replicates(of_side, logs) for of_side in each)
     first = runs[0][0]
@@ -366,12 +371,13 @@ def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = 
 
 
 def over_tasks(tasks: Sequence[Values], logs: bool) -> Values:
-    """Mean over tasks, geometric if `logs`, of every replicate that has all of them."""
+    """Mean over tasks, geometric if `logs`, of every replicate that has all of them; what no seed changes, every one has."""
     if len(tasks) == 1:
         return tasks[0]
     mean = geometric_mean if logs else fmean
-    shared = [replicate for replicate in tasks[0] if all(replicate in values for values in tasks)]
-    return {replicate: mean([values[replicate] for values in tasks]) for replicate in shared}
+    each = paired.with_seeds(tasks)
+    shared = [replicate for replicate in each[0] if all(replicate in values for values in each)]
+    return {replicate: mean([values[replicate] for values in each]) for replicate in shared}
 
 
 def by_task(tasks: Sequence[Values], logs: bool) -> Values:

@@ -179,7 +179,7 @@ class Evidence:
 
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
-    """Better or worse by the metric's own direction; None for a metric without a better direction."""
+    """The verdict by the metric's direction; None for a metric without a better direction."""
     if direction is Direction.NEITHER:
         return None
     if absolute == 0:
@@ -276,7 +276,7 @@ class Change:
 
     @property
     def minutes(self) -> float | None:
-        """How long the pairs would take that are still needed."""
+        """Minutes that the pairs still needed would take."""
         if self.evidence is None or not self.needed or self.seconds is None:
             return None
         return (self.needed - self.evidence.found.replicates) * self.seconds / 60
@@ -367,7 +367,7 @@ def evidence(
     tells: Tells,
     looks: int,
 ) -> Evidence:
-    """What is known of a metric from a difference of replicates: it scatters at least by the smallest step that it can show."""
+    """The evidence from a difference of replicates, whose scatter is at least the metric's smallest step."""
     step = floor or 0.0
     if metric.unit in COUNTED_UNITS:
         floor, step = 0.0, 1.0
@@ -383,7 +383,7 @@ def fewest_for(metric: Metric) -> int:
 
 
 def margin_of(margin: Margin, before: float, ratio: bool) -> float:
-    """In the scale of the comparison."""
+    """The margin in the scale of the comparison: a log ratio, or the unit of the metric."""
     return math.log1p(margin.size) if ratio else margin.size * (abs(before) if margin.relative else 1)
 
 
@@ -391,7 +391,7 @@ APART = "not launched side by side in one session; run both arms in one command"
 
 
 def difference_alone(before: Spread, after: Spread, verdict: Verdict | None) -> Change:
-    """The difference of two values that were not measured side by side."""
+    """The difference of two spreads that were not measured side by side, without evidence."""
     return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict, reason=APART)
 
 

@@ -1,5 +1,6 @@
 """A picture of every arm's score along the one number that the study sweeps: pretraining tokens, or a setting."""
 
+import math
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -57,7 +58,7 @@ def along_pretraining(comparison: Comparison) -> Curves:
 
 def along_setting(comparison: Comparison) -> Curves:
     """Empty where arms do not differ in one setting that is a number, with three values or more."""
-    contents: dict[str, dict[str, Points]] = {}
+    contents = {}
     quality = HEADLINE if comparison.selected_tasks else LOSS
     key, values = _swept(comparison)
     for section in comparison.selected if key else ():
@@ -87,12 +88,11 @@ def _drawn(
         for arm, line in lines.items():
             x, reached = zip(*sorted(line.items()), strict=True)
             means = [fmean(values) for values in reached]
-            bars = plots.reaching_bars(means, reached)
-            plots.series(axes, arm, [place / factor for place in x], means, y_bars=bars)
+            plots.series(axes, arm, [place / factor for place in x], means, y_bars=plots.reaching_bars(means, reached))
         if key == TOKENS:
             axes.set_xlim(left=0)
         plots.scale_axis(axes.xaxis, places, False if key == TOKENS else None)
-        plots.same_span([axes], LEAST_SPAN)
+        plots.same_span([axes], LEAST_SPAN, math.inf if quality == LOSS else plots.HIGHEST)
         xlabel = plots.with_unit(metrics.get(TOKENS).title if key == TOKENS else key, unit)
         axes.set(title=title, xlabel=xlabel, ylabel=metrics.get(quality).title)
 

@@ -28,7 +28,7 @@ For arms that start from a checkpoint: parameters kept from it, derived because 
 Errors are relative, by the Frobenius norm of a tensor; `weights.json` of a run lists every tensor."""
 ORIGINS = {"model/params_kept": "kept", "model/params_derived": "derived", "model/params_random": "random"}
 ORIGIN_COLOURS = {"kept": "#009E73", "derived": "#E69F00", "random": "#000000"}
-PHASES = {"model": "at the trained size", "published": "at the published size (BERT-base)"}
+PHASES = {"model": "at the trained size", "published": "at BERT-base dimensions"}
 TITLE = "Parameters by component"
 ON_WEIGHTS = "Parameters of arms on published weights: kept, derived because the shape changed, or random"
 ALIKE = "All arms have the same parameters in every component (not drawn)."

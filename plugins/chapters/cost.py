@@ -144,8 +144,7 @@ def default_target(section: Section, study: Study) -> Target | None:
     for name in ("pretrain/masked_loss",) if section.is_pretraining else ("tune/score", "eval/score"):
         curves = [curve for run in runs if (curve := evaluations(study, run, name))]
         if curves:
-            targets = [Target(name, curve[max(curve)]) for curve in curves]
-            return min(targets, key=lambda target: target.sign * target.value)
+            return min([Target(name, curve[max(curve)]) for curve in curves], key=lambda target: target.sign * target.value)
     return None
 
 
@@ -187,8 +186,7 @@ def chapter(study: Study) -> Chapter:
     for section in sections:
         for target in targets or filter(None, [default_target(section, study)]):
             parts += table(section, target, study)
-    is_detail = len(sections) > 1 and not targets
-    return Chapter([Part("Cost of a quality", [INTRO, *parts], detail=is_detail)] if parts else [])
+    return Chapter([Part("Cost of a quality", [INTRO, *parts], detail=len(sections) > 1 and not targets)] if parts else [])
 
 
 def table(section: Section, target: Target, study: Study) -> list[Part]:
@@ -206,9 +204,7 @@ def table(section: Section, target: Target, study: Study) -> list[Part]:
         return []
     before = next((row for row in rows if row.label == section.baseline), None)
     metric = metrics.get(target.metric)
-    lines: list[list[Cell | str | int]] = [
-        [escape(row.label), _reached(row, target), *(cost_cell(row, before, cost) for cost in UNITS)] for row in rows
-    ]
+    lines = [[escape(row.label), _reached(row, target), *(cost_cell(row, before, cost) for cost in UNITS)] for row in rows]
     quality = f"{metric.title} of {formats.value(target.value, metric.unit)}"
     blocks: list[Block] = [formats.table(["arm", "runs that reached it", *UNITS], lines)]
     lost = [escape(name) for cost, name in target.costs.items() if not any(row.amounts(cost) for row in rows)]
@@ -236,8 +232,7 @@ def cost_cell(row: Paid, before: Paid | None, cost: str) -> Cell:
     if not amounts:
         return Cell(NOT_AVAILABLE)
     over = spread(amounts)
-    sd = None if row.bound else over.sd
-    text = formats.value(over.mean, UNITS[cost], sd).removesuffix(f" {STEPS}")
+    text = formats.value(over.mean, UNITS[cost], None if row.bound else over.sd).removesuffix(f" {STEPS}")
     text = "≤ " * row.bound + text + ("" if row.reached else f" ({over.n} of {len(row.reaches)} runs)")
     below = ""
     if before is not None and before is not row and cost not in OWN_CLOCK:

@@ -36,8 +36,7 @@ class Design:
     @property
     def missing(self) -> list[Combination]:
         """Combinations that no arm has and one could have, small ones first."""
-        sizes = range(len(self.factors) + 1)
-        every = [frozenset(factors) for size in sizes for factors in combinations(self.factors, size)]
+        every = [frozenset(factors) for size in range(len(self.factors) + 1) for factors in combinations(self.factors, size)]
         return [arm for arm in every if arm not in self.rows and not any(pair <= arm for pair in self.alternatives)]
 
 
@@ -65,7 +64,7 @@ def design(section: Section) -> Design | None:
         return None
     single: dict[str, Settings] = {}
     combined: dict[Combination, Row] = {}
-    changed: dict[str, Settings] = {}  # settings in which an arm differs from the baseline, with its values
+    changed = {}  # settings in which an arm differs from the baseline, with its values
     for row in section.rows:
         keys = arms.varying((section.before.first.facts, row.first.facts))
         changed[row.label] = frozenset((key, row.first.facts.get(key)) for key in keys if not arms.within(key, NAMES))

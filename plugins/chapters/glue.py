@@ -185,7 +185,7 @@ def chapter(study: Study) -> Chapter:
     glue = glue_of(study.comparison, () if study.options.with_wnli else LEFT_OUT)
     if glue is None or not any(column.numbers(label) for column in glue.columns for label in glue.labels):
         return Chapter()
-    blocks: list[Block] = [table(glue), *rule(glue)]
+    blocks = [table(glue), *rule(glue)]
     if paired_differences := differences(glue):
         intro = max((tables.differences_intro(section) for section in glue.sections), key=len)
         blocks.append(Part("", [intro, paired_differences], detail=True))

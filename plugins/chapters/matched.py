@@ -75,7 +75,7 @@ def chapter(study: Study) -> Chapter:
 
 def pairs(comparison: Comparison) -> list[Pair]:
     """In the order of the arms."""
-    by_label: dict[str, Pair] = {}
+    by_label = {}
     for row in (row for section in comparison.selected for row in section.rows):
         params = row.first.params
         kind = KINDS.get(params.get("match.cost", ""))
@@ -91,7 +91,7 @@ def table(over: Overall, name: str, variants: list[Pair]) -> Table:
     title = "score" if name == HEADLINE else "held-out masked loss"
     head = ["variant", "resized", "cost as published", "cost resized", f"{title} as published", f"{title} resized"]
     baseline = over.comparison.baseline
-    rows: list[list[Cell | str]] = [[escape(baseline), DASH, DASH, DASH, cell(over, baseline, name), DASH]]
+    rows = [[escape(baseline), DASH, DASH, DASH, cell(over, baseline, name), DASH]]
     for pair in variants:
         before = cell(over, pair.published, name) if pair.published else DASH
         variant = escape(pair.published or pair.matched)

@@ -1,11 +1,11 @@
 """Minimal pairs: the share of pairs in which an arm prefers the acceptable sentence, by paradigm."""
 
+import math
 from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 import pyarrow
-from scipy.special import ndtri
 
 from harness.comparison import paired
 from harness.comparison.items import MOST_PAIRS
@@ -61,7 +61,7 @@ def chapter(study: Study) -> Chapter:
 
 
 def _section(study: Study, section: Section) -> list[Part]:
-    arms: dict[str, dict[str, list[Paradigm]]] = {}  # label -> paradigm -> its results, one for each replicate
+    arms = {}  # label -> paradigm -> its results, one for each replicate
     for row in section.rows:
         runs = row.runs[:MOST_PAIRS]
         if of_row := grouped(result for run in runs for result in paradigms(predictions(run, study.output)).items()):
@@ -69,7 +69,7 @@ def _section(study: Study, section: Section) -> list[Part]:
     if not arms:
         return []
     known = {name: paradigm for of_arm in arms.values() for name, (paradigm, *_) in of_arm.items()}
-    lines: list[list[Cell | str | int]] = []
+    lines = []
     for name, paradigm in known.items():
         needs = f"{paradigm.distance}, {paradigm.side}" if paradigm.distance else DASH
         each = [_share(of_arm[name]) if name in of_arm else DASH for of_arm in arms.values()]
@@ -84,7 +84,7 @@ def _section(study: Study, section: Section) -> list[Part]:
 def _share(replicates: list[Paradigm]) -> Cell:
     """`0.620 [0.521, 0.709]`; all seeds answer the same pairs."""
     share, pairs = fmean(one.right for one in replicates), replicates[0].pairs
-    half = float(ndtri(0.975)) * paired.item_error(share, pairs)
+    half = paired.t_quantile(math.inf) * paired.item_error(share, pairs)
     low, high = (formats.plain(end, 2) for end in paired.score_interval(share, half, items=pairs))
     return Cell(f"{formats.plain(share, 2)} [{low}, {high}]", share)
 

@@ -35,11 +35,10 @@ def chapter(study: Study) -> Chapter:
     comparison, drawn = study.comparison, plots.drawn_arms(study.comparison)
     rows = [row for section in comparison.sections for row in section.rows if row.label in drawn]
     curves = study.curves_of([run for row in rows for run in row.runs], "finetune/loss")
-    latency = judged_by("inference/latency_ms_p50", comparison.has)
     pictures, files = plots.drawn(
         {
             "score_parameters.svg": (PARAMETERS, score_against, comparison, "model/params_total"),
-            "score_latency.svg": (LATENCY, score_against, comparison, latency),
+            "score_latency.svg": (LATENCY, score_against, comparison, judged_by("inference/latency_ms_p50", comparison.has)),
             "loss.svg": (LOSS, loss_curves, comparison, curves),
         }
     )
@@ -49,7 +48,7 @@ def chapter(study: Study) -> Chapter:
 def score_against(comparison: Comparison, metric: str) -> Figure | None:
     """Score against `metric`, one panel a section in which arms differ in it; None where no run has both, or none differ."""
     drawn = plots.drawn_arms(comparison)
-    panels: dict[str, dict[str, Point]] = {}
+    panels = {}
     for section in comparison.sections:
         points = {
             row.label: (cost, score)
@@ -79,7 +78,7 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
 
     levels = {name: constant(sections[name]) for name in panels}
     if figure := plots.panels(comparison.labels, panels, draw, levels, lines=False):
-        plots.same_span(figure.axes, LEAST_SPAN, highest=1.04)
+        plots.same_span(figure.axes, LEAST_SPAN, plots.HIGHEST)
     return figure
 
 

@@ -112,8 +112,7 @@ def _errors(study: Study, section: Section, rows: list[Row], paired: PairedError
     ]
     lines = []
     for label, both in paired.items():
-        means = [float(values.mean()) for values in (both.before, both.after)]
-        cells = [Cell(formats.plain(mean, 3), mean) for mean in means]
+        cells = [Cell(formats.plain(mean, 3), mean) for mean in [float(values.mean()) for values in (both.before, both.after)]]
         lines.append([escape(label), len(both.before), *cells, *both.counts()])
     texts = item_texts.texts(rows[0].first, study.output, first.count)
 

@@ -68,7 +68,7 @@ def points(row: Row, cost: str, measure: str, study: Study) -> Line:
 def masked_loss(study: Study) -> Figure | None:
     """Held-out masked loss and accuracy, two rows of panels a section, against each cost; None without curves."""
     sections = {part.name: part for part in study.comparison.pretrainings}
-    every: dict[Panel, dict[str, Line]] = {
+    every = {
         (name, measure, cost): {row.label: line for row in section.rows if len(line := points(row, cost, measure, study))}
         for name, section in sections.items()
         for measure in LEAST_SPANS

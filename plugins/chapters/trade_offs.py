@@ -15,7 +15,7 @@ import numpy as np
 from harness import metrics
 from harness.comparison.paired import Numbers, by_pretraining, grouped
 from harness.comparison.section import HEADLINE, Row, Section
-from harness.document import Block, Cell, Table
+from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import judged_by
 from harness.plugins.shared.estimates import of_launches
@@ -54,15 +54,17 @@ class Front:
 
 
 def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Front | None:
-    """The Pareto front of the means over the sections, of tasks; None where an arm has no such cost."""
+    """The Pareto front of the means over the sections, of tasks, among arms with such a cost; None for fewer than two."""
     rows = [[row for label in labels if (row := section.row_of(label))] for section in sections]
     costs = [[_costs(row, cost) for row in of_section] for of_section in rows]
-    if not all(values for of_section in costs for values in of_section):
+    known = [index for index in range(len(labels)) if all(of_section[index] for of_section in costs)]
+    if len(known) < 2:
         return None
     scores = [in_common([row.values(HEADLINE) for row in of_section]) for of_section in rows]
     replicates = min(len(values) for of_section in scores for values in of_section)
-    score = _mean_draws(scores, "score")  # (arms, 1 + DRAWS)
-    spent = _mean_draws(costs, cost)  # (arms, 1 + DRAWS)
+    score = _mean_draws(scores, "score")[known]  # (arms, 1 + DRAWS)
+    spent = _mean_draws([[of_section[index] for index in known] for of_section in costs], cost)  # (arms, 1 + DRAWS)
+    labels = [labels[index] for index in known]
     on_front = _on_front(score, spent)
     places = {}
     for index, label in enumerate(labels):
@@ -138,7 +140,12 @@ def chapter(study: Study) -> Chapter:
                 label: [row.spread(HEADLINE) for section in sections if (row := section.row_of(label))] for label in labels
             }
             own = {label: fmean(spread.mean for spread in each if spread) for label, each in spreads.items()}
-            common = {label: place.score for label, place in fronts[0].places.items() if abs(place.score - own[label]) > TINY}
+            common = {
+                label: place.score
+                for arms in fronts
+                for label, place in arms.places.items()
+                if abs(place.score - own[label]) > TINY
+            }
             blocks: list[Block] = [table(own | common, fronts), *([COMMON] if common else [])]
             replicates = min(arms.replicates for arms in fronts)
             blocks += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
@@ -153,7 +160,10 @@ def table(scores: dict[str, float], fronts: list[Front]) -> Table:
     rows = []
     for label, score in scores.items():
         cells = [formats.cell(score, "score")]
-        for place in (front.places[label] for front in fronts):
+        for place in (front.places.get(label) for front in fronts):
+            if place is None:
+                cells.append(Cell(DASH))
+                continue
             where = "**Pareto-optimal**" if place.dominated_by is None else f"dominated by {escape(place.dominated_by)}"
             cells.append(Cell(where, change="" if place.probability is None else formats.chance(place.probability)))
         rows.append([escape(label), *cells])

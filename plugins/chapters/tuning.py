@@ -118,8 +118,7 @@ def table(searches: list[Tuning]) -> Table:
         best = [formats.cell(number and expected_best(search.scores, number), "score") for number in shown]
         trials = Cell(f"{count}{whole}{' ‡' * search.failed}", count)
         rows.append([escape(search.label), escape(search.task), escape(settings) + search.mark, trials, *best])
-    heads = [f"after {number}" for number in columns]
-    return formats.table(["arm", "task", "settings", "trials", *heads], rows, left=3)
+    return formats.table(["arm", "task", "settings", "trials", *[f"after {number}" for number in columns]], rows, left=3)
 
 
 def untuned(comparison: Comparison, searches: list[Tuning]) -> list[str]:

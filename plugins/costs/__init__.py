@@ -1,4 +1,4 @@
-"""What runs and variants cost before anything is trained: `plan`, `profile`, `memory`."""
+"""Costs of runs and variants before training: `plan`, `profile`, `memory`."""
 
 from harness.commands import Command
 

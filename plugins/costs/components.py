@@ -58,7 +58,7 @@ def of_range(name: str) -> str | None:
 @contextlib.contextmanager
 def ranges(model: Classifier) -> Iterator[None]:
     """Inside its block, every call of a module with a component is a profiler range `component | name`."""
-    running: list[record_function] = []
+    running = []
 
     def begin(title: str, *_: object) -> None:
         running.append(record_function(title))

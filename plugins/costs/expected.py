@@ -1,4 +1,4 @@
-"""What the runs of a command will take, before the first one starts: parameters, FLOPs, time and memory.
+"""Expected costs of the runs of a command before the first one starts: parameters, FLOPs, time and memory.
 
 Time and memory of a run are those of a finished replicate on this machine, or of a probe: the run itself for a few steps, in a
 worker of its own. A probe's time is extrapolated: its start, then its seconds per step for all steps; evaluation counts a third
@@ -52,7 +52,7 @@ POLL_S = 0.1
 
 @dataclass(frozen=True)
 class Work:
-    """What a run computes, known without running it."""
+    """The computation of a run, known before it starts."""
 
     parameters: int
     steps: int  # 0 without training, and for a budget in seconds
@@ -62,7 +62,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in seeds alone: what is known of one is expected of all."""
+    """Runs that differ in seeds only, with their expected costs."""
 
     runs: list[PlannedRun]
     work: Work

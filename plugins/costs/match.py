@@ -278,8 +278,7 @@ def _counted(ladder: Ladder, variant: RunConfig, baseline: RunConfig, on: MatchO
     """The shape whose counted cost is nearest to the baseline's."""
     cost = on or variant.match.cost
     target = counted_cost(cost, baseline, baseline.model)
-    steps = nearest_by_count(ladder, lambda model: counted_cost(cost, variant, model), target)
-    return MatchResult(ladder.keys(steps), {})
+    return MatchResult(ladder.keys(nearest_by_count(ladder, lambda model: counted_cost(cost, variant, model), target)), {})
 
 
 def _costs(keys: dict[str, Any], variant: RunConfig, baseline: RunConfig) -> dict[str, float]:
@@ -339,13 +338,12 @@ def _named(config: RunConfig, result: MatchResult) -> RunConfig:
     arm = f"{config.arm} ({cost} as {config.match.to})"
     replaced = [f"model.{key}" for key in result.keys]
     others = without(config.overrides, ("match", "match.", "arm", *replaced))
-    sizes = [f"model.{key}={value}" for key, value in result.keys.items()]
     return replace(
         config,
         arm=arm,
         model=replace(config.model, **result.keys),
         settings=config.settings_without(*replaced),
-        overrides=[*others, *sizes, f"arm='{arm}'"],
+        overrides=[*others, *[f"model.{key}={value}" for key, value in result.keys.items()], f"arm='{arm}'"],
         matched=result.matched,
     )
 
@@ -363,7 +361,7 @@ def note(config: RunConfig) -> str | None:
     )
     if "half_width" in matched:
         return f"{text} (± {100 * matched['half_width']:.1f} % over {config.match.rounds} rounds)"
-    return f"{text} (nothing nearer fits the steps of the key)" if abs(off) > config.match.within else text
+    return f"{text} (the key allows nothing nearer)" if abs(off) > config.match.within else text
 
 
 RESIZING = Resizing(resized, note)

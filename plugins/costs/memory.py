@@ -1,6 +1,6 @@
-"""What a training step holds in memory: `python -m harness memory model=albert scale=base batch_sizes=[1,4,8] [fits=2GB]`.
+"""Memory of a training step: `python -m harness memory model=albert scale=base batch_sizes=[1,4,8] [fits=2GB]`.
 
-Prints weights, gradients, optimiser state and activations of each batch size, measured and by formula, and the peak of the
+Prints weights, gradients, optimizer state and activations of each batch size, measured and by formula, and the peak of the
 process; what activation checkpointing saves and costs; and the largest batch that fits. Each batch size has its own process.
 """
 
@@ -25,7 +25,7 @@ from harness.measure.launch import launch
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
 from harness.plugins.costs.options import Memory
 from harness.plugins.shared.countdown import Countdown
-from harness.terminal import DASH, Row, live_line, table, wrapped
+from harness.terminal import DASH, live_line, table, wrapped
 
 STEP = "harness.plugins.costs.step_memory:training_step"
 """The instrument."""
@@ -50,7 +50,7 @@ def measured(options: Memory, config: RunConfig) -> Iterator[str]:
     refuse_unmeasurable(options, config, modes)
     conditions = (
         f"{facts.description(config.hardware)}, {config.hardware.device.value}, {config.measure.length} tokens a sequence "
-        "without padding, AdamW (fused); each row is a process of its own, peaks are above it with its libraries loaded"
+        "without padding, AdamW (fused); each row ran in its own process; peaks exclude its libraries"
     )
     yield f"{config.label} at scale {config.scale_name}: one training step\n{wrapped(conditions)}\n"
     steps = [(size, mode) for size in dict.fromkeys(options.batch_sizes) for mode in modes]
@@ -148,7 +148,7 @@ def refuse_unmeasurable(options: Memory, config: RunConfig, modes: tuple[bool, .
 def parts_table(rows: list[TrainingStepMemory]) -> str:
     """Two lines a row, measured and by formula; a dash where unknown."""
     head = ("MB", "batch", "checkpointing", "weights", "gradients", "optimiser", "activations", "sum")
-    lines: list[Row] = []
+    lines = []
     for row in rows:
         peaks = row.peak.kernel, row.peak.sampled
         for kind, parts, *measured in (("measured", row.parts, *peaks), ("formula", row.formula, None, None)):

@@ -1,13 +1,12 @@
 """Keys, words and switches of `plan`, `profile` and `memory`."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from harness import hardware, study
 from harness.errors import InputError
-from harness.grammar import Composed, key
+from harness.grammar import Composed, arguments, key
 from harness.models.ranges import Range
 from harness.plugins.shared.options import ABOVE_ZERO, COUNT
 
@@ -30,7 +29,7 @@ class Measured(Composed):
         hardware.refuse_without_driver(configs)
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Plan(Composed):
     """Shows what a command would run, and about how long it would take, without running it.
 
@@ -39,7 +38,7 @@ class Plan(Composed):
 
     replicates: ClassVar[bool] = True
 
-    probe: bool = key(False, "Time a few steps of what no earlier run has timed, some seconds each.")
+    probe: bool = key(False, "Time a few steps of each model that no earlier run has timed, some seconds each.")
     flops_per_second: float | None = key(
         None,
         "FLOP/s of another device, to estimate training time from counted FLOPs.",
@@ -55,9 +54,9 @@ class Plan(Composed):
             study.prepare_workers()
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Profile(Measured):
-    """Parameters, FLOPs, latency and memory of variants side by side, without data and training.
+    """Measures parameters, FLOPs, latency and memory of variants side by side, without data and training.
 
     Everything else chooses the variants, as for `python -m harness`: model=base,windowed scale=mini 'enhancement=[swiglu]'
     measure.length=256 measure.batch_size=8 finetune.batch_size=16 hardware.dtype=bf16 model.KEY=VALUE. Commas make columns.
@@ -79,9 +78,9 @@ class Profile(Measured):
         return [*([] if self.is_sweep else ["-m"]), *self.with_a_task()]  # each column is a run of a sweep
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Memory(Measured):
-    """Shows what a training step holds in memory, measured and by formula.
+    """Shows the memory of a training step, measured and by formula.
 
     Everything else chooses model and machine: model=albert scale=base hardware.threads=2 ...
     """

@@ -1,11 +1,11 @@
-"""What a command would run, and what that takes: `python -m harness plan -m model=base,albert task=sst2 [--probe]`.
+"""Runs of a command and their costs: `python -m harness plan -m model=base,albert task=sst2 [--probe]`.
 
 One row for runs that differ in seeds alone, in the order typed: what is done, parameters, FLOPs of training, memory, and the
 time of one run. Time and memory are those of earlier runs on this machine; where there are none, `--probe` times a few steps.
 """
 
 from harness.comparison.paired import POWER
-from harness.config.choices import KeepBest, Sampler
+from harness.config.choices import KeepBest, Sampler, Until
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
@@ -94,7 +94,7 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
         how = f"training alone, at {scaled(rate, 'FLOP/s')}: FLOPs are counted, the rate is given"
     known = [of_group for of_group in seconds if of_group is not None]
     if len(known) < len(seconds):
-        return ["Extrapolated: -, as the time or FLOPs of some runs are unknown"]
+        return ["Extrapolated: -; the time or FLOPs of some runs are unknown"]
     hours = sum(known) / 3600
     cost = "" if price is None else f", {hours * price:,.2f} at {price:g} an hour"
     return [wrapped(f"Extrapolated: about {duration(sum(known))} of one device{cost} ({how})")]
@@ -103,13 +103,15 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
 def shown(planned: list[PlannedRun]) -> list[str]:
     """Whether the runs are a study, and the smallest difference that they can show."""
     found, lines = smallest(planned), [text for text in (replicates.no_study(planned),) if text]
+    if planned[0].config.sweep.until is Until.resolved:
+        lines.append(wrapped(replicates.announced(planned)))
     if not found:
         return lines
     numbers = list(found[0].by_replicates)
     head = (f"shown {100 * POWER:.0f} % of the time", *(f"{number} replicates" for number in numbers), "known from")
     cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
     note = "Smallest detectable differences; smaller where arms err on the same items."
-    return [*lines, *replicates.announced(planned), "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
+    return [*lines, "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
 
 
 def _size(one: Smallest, size: float | None) -> str:
@@ -155,16 +157,16 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
     lines = [f"{counted(every, 'run')}: {every - todo} done, {todo} to do"]
     if todo:
         how = "one after the other" if at_once == 1 else f"{at_once} at once"
-        rest = f" (without {unknown} whose time is not known)" if unknown else ""
+        rest = f" (without {unknown} of unknown duration)" if unknown else ""
         known = f"about {duration(training)}, {how}{rest}"
-        time = known if unknown < todo else "their time is not known; --probe times a few steps"
+        time = known if unknown < todo else "unknown; --probe times a few steps"
         lines.append(f"Training and evaluation: {time}")
     tuned = [(group, trials) for group in groups if group.open and (trials := _trials(group))]
     seconds = [trials * group.pace.seconds for group, trials in tuned if group.pace]
     if tuned:
         flops = [trials * group.work.flops for group, trials in tuned if group.work.flops]
         known = f", about {duration(sum(seconds))}" if len(seconds) == len(tuned) else ""
-        lines.append(f"Trials of the search, before them: {scaled(sum(flops), 'FLOP')} of training{known}")
+        lines.append(f"Search trials, before these runs: {scaled(sum(flops), 'FLOP')} of training{known}")
     if timing is not None:
         count = f"{counted(timing.variants, 'shape')} and {counted(timing.replicates, 'A/A replicate')}"
         rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()

@@ -1,4 +1,4 @@
-"""What a variant costs, without data and training: `python -m harness profile model=base,windowed scale=mini`.
+"""Costs of a variant, without data and training: `python -m harness profile model=base,windowed scale=mini`.
 
 Counts, times and memory are from processes of their own, one after the other: every round launches every variant, in an order
 of its own. `--trace` adds the time by component, `--json` writes all values.
@@ -52,15 +52,15 @@ VALUES = "profile.json"
 """File of the raw values."""
 
 COMPILED = (
-    "compiled: memory is without what a first call and the compiler leave behind, so it is below that of uncompiled models"
+    "compiled: memory excludes what the first call and the compiler leave behind, so it is lower than for uncompiled models"
 )
 """Why the two are not to be compared to the byte."""
 
 RATIO = (
     "ratio of a time or rate: to the mean of both timings of the first variant in the same round, geometric mean over rounds "
-    "[95 % t interval, Holm's for the variants of a row]; ~ where it holds 1: inconclusive. A/A: what two timings of the first "
-    "variant may differ by, the larger end of the 95 % t interval. The ratio of device time is divided by that of a reference "
-    "workload, so that it also holds on a busy machine"
+    "[95 % t interval, Holm-corrected for the variants of a row]; ~ inconclusive: it contains 1. A/A: upper confidence bound "
+    "of the difference between two timings of the first variant. Device time is divided by that of a reference workload, which "
+    "makes its ratio robust on a busy machine"
 )
 """How variants are compared."""
 
@@ -124,21 +124,18 @@ WHOLE_PHASES = {"optimiser": "optimiser", "other": "between the phases"}
 MISSING = "not measured:"
 """Head of the reasons."""
 
-NO_MARK = "no peak of memory: the system gives none, or a served model is not trained"
-
-Reasons = list[tuple[str, str, str]]
-"""Variant, why, and what is missing, of every dash."""
+NO_MARK = "no peak memory: not available on this system, or a served model is not trained"
 
 
 @dataclass
 class Column:
-    """What the launches of one variant measured: instrument -> round -> record, and the reason for what is missing."""
+    """Measurements of one variant: instrument -> round -> record, and reasons for missing ones."""
 
     records: dict[str, dict[int, Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # instrument -> why its process failed
 
     def add(self, number: int, instruments: tuple[str, ...], measured: Measured, reason: str) -> None:
-        """Takes over what one launch measured."""
+        """Adds the measurements of one launch."""
         for instrument in instruments:
             instrument = instrument.rpartition(":")[2]
             record = getattr(measured, instrument)
@@ -174,8 +171,7 @@ def metrics_of(record: Any) -> dict[str, float]:
     if isinstance(record, Launch):
         values = timing_session.timing_values([record]) | record.values
     if isinstance(record, MemoryPeaks):
-        peaks = (record.inference.kernel, record.training_step.kernel)
-        values = dict(zip(ROWS["memory"], peaks, strict=True))
+        values = dict(zip(ROWS["memory"], (record.inference.kernel, record.training_step.kernel), strict=True))
     if isinstance(record, ModelFlops):
         values = dict(zip(ROWS["flops"], (record.forward, record.train_step), strict=True))
     return {name: value for name, value in values.items() if value is not None}
@@ -325,8 +321,8 @@ def measure(variants: dict[str, RunConfig], rounds: int | None, traces: dict[str
 def render(columns: dict[str, Column]) -> str:
     """The table, each variant with its ratio, and below it the reasons for dashes."""
     variants = {label: column for label, column in columns.items() if label != AGAIN}
-    rows: list[tuple[str, ...]] = []
-    missing: Reasons = []
+    rows = []
+    missing = []
     for instrument, names in ROWS.items():
         histories = [column.history(instrument) for column in variants.values()]
         again = columns[AGAIN].history(instrument if instrument == "timing" else "") if AGAIN in columns else None
@@ -392,8 +388,8 @@ def _ratio(difference: Difference | None, interval: tuple[float, float] | None, 
     return f"{UNRESOLVED if interval[0] <= 0 <= interval[1] else ratio} {ends}"
 
 
-def reasons(missing: Reasons) -> list[str]:
-    """The dashes as lines, one for each variant and reason."""
+def reasons(missing: list[tuple[str, str, str]]) -> list[str]:
+    """The dashes as lines, one for each variant and reason; `missing`: variant, why, and what."""
     whats = grouped(((label, why), what) for label, why, what in missing)
     lines = [f"  {label}: {why} ({', '.join(what)})" for (label, why), what in whats.items()]
     return ["", MISSING, *lines] if lines else []

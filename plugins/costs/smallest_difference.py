@@ -38,7 +38,7 @@ class Smallest:
 def smallest(planned: list[PlannedRun]) -> list[Smallest]:
     """The mean score over tasks where there are several, and each task; or the held-out masked loss."""
     tasks = replicates.trained(planned)
-    baselines = [name for name in ("base", tracked_study.first_arm(planned)) if all(name in arms for arms in tasks.values())]
+    baselines = [name for name in tracked_study.baselines(planned) if all(name in arms for arms in tasks.values())]
     if not tasks or not baselines:
         return []
     values: Values = {}

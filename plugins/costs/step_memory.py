@@ -1,6 +1,6 @@
-"""What one training step holds in memory, measured and by formula.
+"""Memory of one training step, measured and by formula.
 
-Weights, gradients and optimiser state are the real tensors. Activations are what autograd saves while the loss is computed,
+Weights, gradients and optimizer state are the real tensors. Activations are what autograd saves while the loss is computed,
 each storage once, without parameters and the batch itself. The peaks above the baseline are measured first, without
 hooks, as an independent check of the sum. A peak above the sum is mostly what the C library keeps of freed blocks: less
 of it with MALLOC_MMAP_THRESHOLD_=65536 in the environment. oneDNN keeps 3 to 7 MB more for its kernels.
@@ -80,14 +80,13 @@ def narrow(config: RunConfig) -> RunConfig:
     """The variant with minimal width, so that its memory is negligible."""
     model = config.model
     width = 2 * model.num_attention_heads
-    thin = replace(model, hidden_size=width, intermediate_size=width, vocab_size=model.pad_token_id + 2)
-    return replace(config, model=thin)
+    return replace(config, model=replace(model, hidden_size=width, intermediate_size=width, vocab_size=model.pad_token_id + 2))
 
 
 def step_times(steps: TrainingSteps, request: StepRequest) -> tuple[list[float], list[float]]:
     """Seconds of each timed step, and of those without checkpointing in between."""
     own: list[float] = []
-    plain: list[float] = []
+    plain = []
     while len(own) < request.timed_steps and (len(own) < 2 or sum(own) < TIMED_S):
         if request.against_plain:
             plain.append(steps.run(1, checkpointing=False))

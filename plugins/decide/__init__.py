@@ -1,4 +1,4 @@
-"""Questions besides a report: what differs between two runs, which arms pass a gate or meet limits, the power of a design."""
+"""Commands next to the report: differences of two runs, gates, limits, the power of a design."""
 
 from harness.commands import Command
 

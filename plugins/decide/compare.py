@@ -1,5 +1,6 @@
 """`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict, which needs replicates."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,19 +159,18 @@ def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
         (
             f"{part.capitalize()}: {counted(len(rows), 'difference')}",
             ["key", "A", "B"],
-            [[DASH if text is None else text for text in row] for row in rows],
+            [[DASH if text is None else _rounded(text) if part == "environment" else text for text in row] for row in rows],
         )
         for part, rows in differing(first, second).items()
     ]
     results = numbers(first, second)
     equal = sum(number.first == number.second for number in results)
     hidden = " (--all shows them)" if equal and not every else ""
-    different = [_number(number) for number in results if every or number.first != number.second]
     parts.append(
         (
             f"Numbers: {counted(len(results) - equal, 'difference')}; equal: {equal}{hidden}",
             ["metric", "A", "B", "change"],
-            different,
+            [_number(number) for number in results if every or number.first != number.second],
         )
     )
     if is_markdown:
@@ -184,6 +184,11 @@ def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
         lines = [tuple(_cut(text, room if column else NAME_WIDTH) for column, text in enumerate(row)) for row in rows]
         tables += [heading, *([table(tuple(head), lines, "lll" if len(head) == 3 else "lr")] if rows else [])]
     return "\n\n".join(["\n".join(names), *tables, wrapped(NO_VERDICT)])
+
+
+def _rounded(text: str) -> str:
+    """Four significant digits of what is measured, such as the load of the machine; anything else unchanged."""
+    return f"{float(text):.4g}" if re.fullmatch(r"\d+\.\d{4,}", text) else text
 
 
 def _number(number: Number) -> list[str]:

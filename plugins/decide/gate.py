@@ -28,7 +28,7 @@ from harness.comparison.section import HEADLINE, Row, Section, headline, results
 from harness.comparison.verdicts import Change, Evidence, Verdict, margin_of
 from harness.errors import InputError, present, some_of, unknown
 from harness.metrics import FEWEST_REPLICATES, Direction, Margin, Metric, judged_by
-from harness.plugins.decide.ledger import Ledger, change_text, look_text, overview
+from harness.plugins.decide.ledger import Ledger, change_text, look_text, overview, said
 from harness.plugins.decide.options import Gate
 from harness.plugins.judge import results
 from harness.plugins.judge.results import ResultsReader
@@ -400,8 +400,7 @@ def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
         old = [label for label in comparison.labels if not label.startswith(PREFIX)]
         alone = len(old) == 1 and PREFIX + old[0] not in comparison.labels
         return comparison, *_across(comparison, replace(options, baseline=options.baseline or (old[0] if alone else None)))
-    labels = _named("arm", options.arm, comparison.others)
-    return comparison, [Pair(label, label, comparison.baseline) for label in labels], []
+    return comparison, [Pair(label, label, comparison.baseline) for label in _named("arm", options.arm, comparison.others)], []
 
 
 OF_TOOLS = {LATENCY: ("ms", "s", "tokens/s", "samples/s"), MEMORIES[0]: ("bytes",)}
@@ -446,9 +445,7 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
     tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
     shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}
     head = ("task", "arm", "quantity", f"change [{max(shares):g} % interval]", "allowed", "result")
-    rows: list[tuple[str, ...]] = [
-        (test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested
-    ]
+    rows = [(test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested]
     lines = [table(head, rows, "lllrrl"), ""] if tested else []
     reasons = grouped(
         (test["reason"], f"{test['task']} {arm} {test['title'] if options.results else test['metric']}")
@@ -458,7 +455,7 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
     notes = [f"{reason}: {', '.join(names)}." for reason, names in reasons.items()]
     notes += [f"Not judged, as {options.against!r} does not have it: {', '.join(without)}."] if without else []
     notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]
-    verdicts = grouped((candidate["verdict"], candidate["arm"]) for candidate in candidates)
+    verdicts = grouped((said(candidate["verdict"]), candidate["arm"]) for candidate in candidates)
     lines += [*(wrapped(note, 2, "-") for note in notes), *(wrapped(f"{one}: {', '.join(of)}") for one, of in verdicts.items())]
     failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
     idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]

@@ -37,7 +37,7 @@ MOST_LOOKS = 10**6
 
 @validated(config=PART)
 class RecordedTest:
-    """What is read of a test in a line."""
+    """A test of a candidate, as a line records it."""
 
     task: Line
     metric: Line
@@ -55,7 +55,7 @@ class RecordedTest:
 
 @validated(config=PART)
 class Baseline:
-    """What a candidate was judged against."""
+    """The baseline of a candidate."""
 
     name: Line
     runs: Entries[Line]
@@ -63,7 +63,7 @@ class Baseline:
 
 @validated(config=PART)
 class Candidate:
-    """What is read of a line."""
+    """A line of the ledger."""
 
     look: Annotated[int, Field(ge=1, le=MOST_LOOKS)] | None
     looks: Annotated[int, Field(ge=1)] | None
@@ -119,16 +119,18 @@ class Ledger:
     @classmethod
     def read(cls, path: Path) -> "Ledger":
         """As it is on disk; InputError for a line that no gate has written."""
-        lines = []
+        lines: list[dict[str, Any]] = []
         for number, line in enumerate(paths.read(path, paths.LARGEST_PLAN).splitlines(), 1):
             said = f"ledger={str(path)!r} line {number} is not a candidate"
             candidate = json_of(line, Candidate, said, "lines written by gate")
+            if lines and candidate.looks != lines[0]["looks"]:
+                raise InputError(f"{said}: looks= of line 1 is another: expected lines written by gate")
             lines.append(json.loads(line) | {"verdict": candidate.verdict.value})
         return cls(path, lines, lines[-1]["looks"] if lines else None)
 
     @staticmethod
     def key(*facts: object) -> str:
-        """What makes a candidate the same one."""
+        """A hash that identifies a candidate."""
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     @property
@@ -184,16 +186,29 @@ class Ledger:
         return [line for line, own in zip(passed, gains, strict=True) if not is_beaten(own)]
 
 
+def said(verdict: str) -> str:
+    """As people read it: who passes without a shown gain is within the limits, which does not make it equivalent."""
+    return "within the limits" if verdict == Verdict.SAME.value else verdict
+
+
 def overview(path: Path | None) -> str:
     """All candidates of a ledger, the Pareto-optimal ones, and the level of the next candidate."""
     if path is None or path.is_symlink() or not path.is_file():
         raise InputError(f"ledger={str(path)!r} is not a file: expected a ledger written by gate")
     ledger = Ledger.read(path)
-    rows: list[tuple[str, ...]] = [
-        (str(line["look"] or "-"), f"{line['study']}/{line['arm']}", line["verdict"], f"{line['level']:.2g}", _changes(line))
+    rows = [
+        (
+            str(line["look"] or "-"),
+            f"{line['study']}/{line['arm']}",
+            said(line["verdict"]),
+            f"{line['level']:.2g}",
+            _changes(line),
+        )
         for line in ledger.lines
     ]
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(line["verdict"] for line in ledger.lines).items())
+    counts = ", ".join(
+        f"{count} {verdict}" for verdict, count in Counter(said(line["verdict"]) for line in ledger.lines).items()
+    )
     front = ", ".join(f"{line['study']}/{line['arm']}" for line in ledger.frontier())
     left = "none remains" if ledger.looks == ledger.spent else f"the next has level {ledger.place([])[1]:.2g}"
     lines = [table(("number", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []
@@ -218,7 +233,7 @@ def change_text(test: dict[str, Any]) -> str:
 
 
 def look_text(line: dict[str, Any]) -> str:
-    """What a candidate has spent."""
+    """The number of a candidate and its level, in words."""
     if line["look"] is None:
         return "only counts, without a test"
     before = "judged before, " if line["seen"] else ""

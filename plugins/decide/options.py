@@ -1,10 +1,10 @@
 """The options of `compare`, `gate`, `pick` and `power`, which `--help` reads without what these need."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from harness.errors import InputError
-from harness.grammar import key, word
+from harness.grammar import arguments, key, word
 from harness.models.ranges import Range
 from harness.plugins.judge.options import Files
 from harness.reports.options import STUDIES, Runs, Store
@@ -12,12 +12,12 @@ from harness.reports.options import STUDIES, Runs, Store
 LIMIT = Range(at_least=0, limit=float("inf"))
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Compare(Store):
-    """What differs between two runs: settings, environment, numbers. No verdict.
+    """Shows how two runs differ: settings, environment, numbers. No verdict.
 
-    Numbers are listed by group: eval, pretrain, inference, train_step, finetune, model, others; those that do not compare
-    come last in their group.
+    Numbers are listed by group: eval, pretrain, inference, train_step, finetune, model, others; those that cannot be
+    compared come last in their group.
     """
 
     run_a: str = word("RUN_A", meaning="Id, folder or name of a run; the beginning of a name is enough.")
@@ -27,7 +27,7 @@ class Compare(Store):
     format: str = key("text", "Format: text, md or csv.", choices=("text", "md", "csv"))
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Gate(Files, Runs):
     """Tests that arms are not inferior to a baseline.
 
@@ -63,9 +63,9 @@ class Gate(Files, Runs):
             raise InputError("looks= and --move-baseline need ledger=FILE")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Pick(Runs):
-    """Arms that meet limits, the best score first; exit code 1 if none does."""
+    """Lists the arms that meet limits, the best score first; exit code 1 if none does."""
 
     study: tuple[str, ...] = key((), STUDIES, whole=True)
     max_latency_ms: float | None = key(None, "Maximum latency in ms.", range=LIMIT)
@@ -77,9 +77,9 @@ class Pick(Runs):
     at_most: tuple[str, ...] = key((), "Maximum of a metric, in base units; may be repeated.", whole=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Power(Files, Runs):
-    """The minimum detectable difference of two scores, at 80 % power, before anything is run.
+    """Computes the minimum detectable difference of two scores, at 80 % power, before anything is run.
 
     The standard deviation over seeds comes from a pilot (study= or pilot=) or from sd=. Without one, only sampling error is
     counted.

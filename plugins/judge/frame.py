@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -23,7 +23,7 @@ from harness.comparison.items import MEAN, Errors
 from harness.comparison.paired import Design, Numbers, grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import EXAMPLES, HEADLINE
-from harness.errors import InputError, on_one_line, some_of
+from harness.errors import InputError, on_one_line, refused_errors, some_of
 from harness.metrics import FEWEST_REPLICATES, Direction
 from harness.terminal import counted
 
@@ -55,6 +55,10 @@ SYNONYMS |= {"minimize": LOWER} | {name: name for name in (*BASE, *SIZES, HIGHER
 """Unit or direction as others write it, in lower case -> its name here."""
 RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
 """Column of numbers -> the smallest and the largest, whose squares are numbers, too."""
+SIGNED = re.compile(r"(main_)?score|mcc|matthews.*|.*(pearson|spearman).*|kendall")
+"""Known shares that may be below 0."""
+AGGREGATE = re.compile(r"(macro[ _])?(mean|avg|average)|std(dev)?|overall", re.IGNORECASE)
+"""Name of a row or column over several tasks or seeds."""
 ROUNDING = 1e-6
 """Share above 1 that is one of floating point."""
 WRITTEN = 5.1e-5
@@ -99,8 +103,9 @@ class Frame:
         return Frame(self.rows[self.rows["metric"].isin(names)], self.items, self.notes)
 
 
+@refused_errors("these results cannot be compared")
 def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None = None) -> Frame:
-    """The frame of these rows; `unit` and `direction` are of metrics whose files and names do not say them.
+    """The frame of these rows; `unit` and `direction` are for metrics whose files and names lack them.
 
     InputError, in one line, for a column that is missing, a value that is not a finite number, a metric with two units or two
     directions or without one, a share above 1, and a row that repeats another.
@@ -112,18 +117,24 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     for name in ("arm", "task", "metric", "value"):
         if name not in rows or rows[name].isna().all():
             flag = "columns=value=COLUMN" if name == "value" else f"{name}=NAME"
-            raise InputError(f"these results do not say the {name} ({COLUMNS[name]}): expected a column, or {flag}")
-    rows = rows.reindex(columns=[*COLUMNS]).assign(value=pd.to_numeric(rows["value"], errors="coerce").astype(float))
+            raise InputError(f"these results lack the {name} ({COLUMNS[name]}): expected a column, or {flag}")
+    rows = rows.reindex(columns=[*COLUMNS])
+    are_bits = rows["value"].map(type).isin([bool, np.bool_]) & rows["item"].isna()
+    rows = rows.assign(value=pd.to_numeric(rows["value"], errors="coerce").astype(float))
     for name in (*NAMES, "round", "item"):
         codes, texts = pd.factorize(rows[name])
         equal, names = pd.factorize(pd.Index([on_one_line(_text(one, name == "seed")) for one in texts], dtype="str"))
         rows[name] = pd.Categorical.from_codes(np.append(equal, -1)[codes], names)
     for name in ("arm", "task", "metric", "value"):
-        wrong = ~np.isfinite(rows[name]) if name == "value" else rows[name].isna()
+        wrong = ~np.isfinite(rows[name]) | are_bits if name == "value" else rows[name].isna()
         if wrong.any():
             raise InputError(
                 f"{_place(rows[wrong].iloc[0])}: its {name} is {'not a finite number' if name == 'value' else 'missing'}"
             )
+    for name in ("task", "seed"):
+        titles = [*map(str, rows[name].cat.categories)]
+        if len(titles) > 1 and (overall := [*filter(AGGREGATE.fullmatch, titles)]):
+            raise InputError(f"the {name} {overall[0]!r} is the name of an average: expected single {name}s; leave it out")
     for name, (low, high) in RANGES.items():
         numbers = pd.to_numeric(rows[name], errors="coerce").astype(float)
         if (wrong := rows[name].notna() & ~numbers.between(low, high)).any():
@@ -136,6 +147,9 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
         rate = "its column error has an error rate, 1 - value"
         raise InputError(f"{_place(known.iloc[0])}: {rate}; expected a standard error: leave the column out")
     rows["seed"] = rows["seed"].astype(object).fillna("").astype("category")
+    of_arm = [rows[name] for name in ("arm", "task", "metric")]
+    if (wrong := (rows["seed"] == "") & (rows["seed"] != "").groupby(of_arm, observed=True).transform("any")).any():
+        raise InputError(f"{_place(rows[wrong].iloc[0])}: its seed is missing; expected one, as in other rows of the arm")
     if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
         raise InputError(
             f"{_place(rows[repeated].iloc[0])} is in two rows: expected one, or a column that distinguishes them, "
@@ -189,12 +203,17 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
         raise InputError(f"direction={direction} is for all metrics, but {metric} is better {by_name[1]}: expected metric=NAME")
     if chosen[1] not in (HIGHER, LOWER):
         raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {HIGHER} or {LOWER}")
+    if by_name[1] not in ("", chosen[1]) and plain(metric) not in ("score", "main_score"):
+        raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {by_name[1]}, or another name of the metric")
     base, unit_size = BASE.get(chosen[0], (chosen[0], 1.0))
     is_share = base == SCORE
     base = "share" if is_share and chosen[1] == LOWER else base
     values = rows["value"] * unit_size
-    if base in SIZES and (values < 0).any():
-        raise InputError(f"{_place(rows[values < 0].iloc[0])} is below 0, in a unit of {chosen[0]}: expected 0 or more")
+    unsigned = by_name[0] == "share" and not SIGNED.fullmatch(plain(metric))
+    if (wrong := values <= 0 if base in SIZES else (values < 0) & unsigned).any():
+        first = rows[wrong].iloc[0]
+        expected = "0 or more" if unsigned else "more than 0"
+        raise InputError(f"{_place(first)} is {first['value']:g}, in a unit of {chosen[0]}: expected {expected}")
     if is_share and (values.abs() > 1 + ROUNDING).any():
         first = rows[values.abs() > 1 + ROUNDING].iloc[0]
         raise InputError(
@@ -221,8 +240,7 @@ def _over_items(single: pd.DataFrame, stated: pd.DataFrame) -> tuple[pd.DataFram
     """One metric on one task: its values over the items, the items, and a note; `stated` are the values that files have."""
     table = single.pivot(index="item", columns=["arm", "seed"], values="value")
     own, common = table.mean(), table.dropna()
-    both = stated.set_index(["arm", "seed"])["value"].reindex(own.index)
-    if (both - own).abs().max() > WRITTEN:
+    if (stated.set_index(["arm", "seed"])["value"].reindex(own.index) - own).abs().max() > WRITTEN:
         return (
             stated.iloc[:0],
             None,
@@ -244,12 +262,12 @@ def designs(frame: Frame, independent: bool = False) -> dict[str, Design]:
     """
     found = {}
     for task, of in frame.rows.groupby("task", sort=False):
-        shared = of.groupby("seed")["arm"].nunique().max() > 1
         if of.groupby("arm")["seed"].nunique().max() == 1:
             items = of.loc[of["unit"] == SCORE, "items"]  # only a score has an error over its items
             found[str(task)] = Design.ITEMS if len(items) and items.notna().all() else Design.TASKS
         else:
-            found[str(task)] = Design.RUNS if independent or not shared else Design.SEEDS
+            shared = of.groupby("seed")["arm"].nunique().max() > 1
+            found[str(task)] = Design.SEEDS if shared and not independent else Design.RUNS
     return found
 
 
@@ -293,7 +311,7 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     of_tasks, names = designs(frame, independent), {*frame.rows["metric"]}
     known = {task for task, metric in frame.items if metric in names}
     kinds = {design: [task for task, own in of_tasks.items() if own is design] for design in dict.fromkeys(of_tasks.values())}
-    seeds: Any = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
+    seeds = frame.rows.groupby(["task", "arm"], sort=False)["seed"].nunique().unstack(fill_value=0)
     if (seeds > 0).sum(axis=1).max() < 2:
         tasks, arms = seeds.shape
         return [f"{counted(arms, 'arm')}, {counted(tasks, 'task')}: no task has two arms, so there is nothing to compare."]
@@ -305,14 +323,24 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
     lines += [KNOWN.covers[design] for design in kinds if design in KNOWN.covers and not (design is Design.TASKS and too_few)]
+    single = [task for task, design in of_tasks.items() if design in (Design.ITEMS, Design.TASKS)]
+    if 0 < len(single) < len(of_tasks):
+        lines.append(
+            f"No table has both tasks of one seed ({some_of(single, NAMED)}) and of several: judge each in its own file."
+        )
     scores = frame.rows[frame.rows["unit"] == SCORE].drop_duplicates(["task", "metric"])
     different = [f"{metric} on {task}" for task, metric in zip(scores["task"], scores["metric"], strict=True)]
     several = scores["metric"].nunique() > 1
     lines += [f"Tasks have different scores, which a mean over tasks mixes: {some_of(different, NAMED)}."] if several else []
-    cells = [(f"{arm} on {task}", number, row.max()) for task, row in seeds.iterrows() for arm, number in row.items()]
+    every = frame.rows.groupby("task")["seed"].nunique().to_dict()
+    most_of = {task: every[task] if of_tasks[str(task)] is Design.SEEDS else row.max() for task, row in seeds.iterrows()}
+    cells = [(f"{arm} on {task}", number, most_of[task]) for task, row in seeds.iterrows() for arm, number in row.items()]
     missing = [place for place, number, _ in cells if not number]
     lines += [f"Missing: {some_of(missing, NAMED)}; means use the tasks that both arms have."] if missing else []
     fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]
     lines += [f"Fewer seeds: {some_of(fewer, NAMED)}."] if fewer else []
+    counts = frame.rows[frame.rows["unit"] == SCORE].groupby("task", sort=False)["items"].agg(["min", "max"])
+    unequal = [f"{task} ({low:g} to {high:g})" for task, low, high in counts.itertuples() if low < high]
+    lines += [f"Scores of a task are over unequal numbers of items: {some_of(unequal, NAMED)}."] if unequal else []
     few = Design.SEEDS in kinds and (most := int(seeds.to_numpy().max())) < FEWEST_REPLICATES
     return lines + ([f"Only {most} seeds; verdicts over seeds need {FEWEST_REPLICATES}."] if few else [])

@@ -77,7 +77,7 @@ def _lines(comparison: Comparison) -> Iterator[Line]:
         unit, direction = metrics.get(name).unit.replace("score", "share"), metrics.get(name).direction.value
         for label in over.labels:
             if spread := over.spread(label, name):
-                line: Line = {"task": place, "arm": label, "metric": title, "unit": unit, "direction": direction}
+                line = {"task": place, "arm": label, "metric": title, "unit": unit, "direction": direction}
                 yield line | spread_and_change(spread, over.change(label, name))
 
 
@@ -112,25 +112,16 @@ def judge(
     return verdicts(ResultsReader(found, "results", independent=unpaired), [baseline] if baseline else [], options)
 
 
-SQLITE = b"SQLite format 3\0"
-"""How a database of SQLite begins."""
-
-
 def own_store(path: Path) -> Reader | None:
     """A reader of an archive or a tracking store of this tool; None for any other path."""
     kinds = [extensions.load(point, Folders) for name, point in extensions.declared(GROUP).items() if name != "results"]
     if reader := next(filter(None, (kind.read(path) for kind in kinds)), None):
         return reader
-    begins = b""
-    with contextlib.suppress(OSError):  # what reads the results says so
-        if path.is_file():
-            with path.open("rb") as file:
-                begins = file.read(len(SQLITE))
-    if begins != SQLITE:
-        return None
-    store = SqliteReader(path)
-    newest = store.newest([*store.studies().values()], {})
-    return store if newest and tags.LIFTED in newest[1].tags else None
+    with contextlib.suppress(InputError):  # what reads the results says so
+        store = SqliteReader(path)
+        newest = store.newest([*store.studies().values()], {})
+        return store if newest and tags.LIFTED in newest[1].tags else None
+    return None
 
 
 def main(options: Judge) -> int:
@@ -140,15 +131,13 @@ def main(options: Judge) -> int:
     reader = own_store(options.paths[0]) if len(options.paths) == 1 else None
     typed = [name for name in ("arm", "unpaired", *(one.name for one in fields(Files))) if getattr(options, name)]
     if reader and typed:
-        raise InputError(f"{typed[0]} has no effect on a store of this tool: expected it with results of other tools")
+        raise InputError(f"{typed[0]} has no effect on a store of this tool, only on results of other tools: leave it out")
     if reader is None:
         found = results.checked((results.rows_of(path, asked) for path in options.paths), asked)
         name = " + ".join(path.resolve().name for path in options.paths)
-        newest = max(int(path.stat().st_mtime * 1000) for path in options.paths)
-        reader = ResultsReader(found, name, newest, options.unpaired)
+        reader = ResultsReader(found, name, max(int(path.stat().st_mtime * 1000) for path in options.paths), options.unpaired)
     with reader.guarded():
-        chosen = Options(all_pairs=options.all_pairs, random_tasks=options.random_tasks)
-        judged = verdicts(reader, options.baseline, chosen)
+        judged = verdicts(reader, options.baseline, Options(all_pairs=options.all_pairs, random_tasks=options.random_tasks))
     print(judged.text)
     if options.to:
         reports = judged.files(options.format)

@@ -1,15 +1,14 @@
 """The options of `judge`, which `--help` reads without what it needs."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from harness.grammar import key, word
+from harness.grammar import arguments, key, word
 from harness.reports.options import Pairs
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Files:
-    """What files of results do not say."""
+    """Facts that files of results lack."""
 
     metric: str | None = key(None, "Metric to use if the results have several.")
     columns: tuple[str, ...] = key((), "Column names of a table. Example: arm=model,seed=run.")
@@ -21,11 +20,11 @@ class Files:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Judge(Files, Pairs):
     """Compares the arms in results of any tool.
 
-    Files and folders are read by what wrote them: tables (CSV, JSON lines, Parquet), lm-evaluation-harness, MTEB, Trainer and
+    The format of a file is recognised: tables (CSV, JSON lines, Parquet), lm-evaluation-harness, MTEB, Trainer and
     others. A table has one row per value, with columns such as arm, task, seed, metric, value and item.
     """
 

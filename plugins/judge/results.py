@@ -21,7 +21,7 @@ GROUP = "harness.results"
 
 @dataclass(frozen=True)
 class Asked:
-    """What flags say of results, in place of what their files do not."""
+    """Facts about results given by flags, where files lack them."""
 
     columns: Mapping[str, str] = field(default_factory=dict)  # name in `frame.COLUMNS` -> name in the file
     arm: str | None = None
@@ -72,6 +72,12 @@ def rows_of(path: Path, asked: Asked) -> pd.DataFrame:
 def checked(parts: Iterable[pd.DataFrame], asked: Asked) -> Frame:
     """All rows as one frame, of one metric where it is asked for; InputError for values that do not compare."""
     rows = pd.concat(parts, ignore_index=True)
+    if "document" in rows and (several := rows.groupby(["task", "item"])["document"].transform("nunique") > 1).any():
+        task, item = rows.loc[several, ["task", "item"]].iloc[0].map(str)
+        raise InputError(
+            f"{on_one_line(task)}, doc_id {item.removesuffix('.0')}: doc_hash differs between the results: expected the same "
+            "documents, or results without their samples"
+        )
     if asked.metric is not None and "metric" in rows and (chosen := rows["metric"] == asked.metric).any():
         rows = rows[chosen]
     found = frame.checked(rows, asked.unit, asked.direction)

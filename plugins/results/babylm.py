@@ -33,7 +33,7 @@ def _of_report(file: Path) -> pd.DataFrame:
         lines = (line.rpartition(": ") for line in sections[title.replace("AVERAGE", "UID")])
         single = {name: float(value) for name, _, value in lines if name}
         is_mean = len(single) > 1 and abs(statistics.fmean(single.values()) - score) <= ROUNDING
-        percent = 0.01 if metric == "accuracy" else 1
+        percent = 0.01 if metric == "accuracy" and max(score, *single.values()) > 1 else 1  # a share otherwise
         rows += [(metric, value * percent, name) for name, value in (single if is_mean else {None: score}).items()]
     return pd.DataFrame(rows, columns=["metric", "value", "item"]).assign(unit="share", direction="higher")
 

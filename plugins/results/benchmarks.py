@@ -49,7 +49,7 @@ class Session(msgspec.Struct):
 
 def of_sessions(path: Path, asked: Asked) -> pd.DataFrame | None:
     """One row per test and session; None where no file is of pytest-benchmark."""
-    rows: list[Row] = []
+    rows = []
     for file, _ in folders.found(path, r".*\.json", r'\s*\{\s*"machine_info"'):
         session = records.decoded(paths.read(file, paths.LARGEST_LOG), Session, file)
         of_file = {"seed": file.stem, "commit": str(session.commit_info["id"])[:COMMIT], "unit": "s", "direction": "lower"}
@@ -65,7 +65,7 @@ def of_asv(path: Path, asked: Asked) -> pd.DataFrame | None:
 
     What failed (null) and what was skipped (NaN) has no row.
     """
-    rows: list[Row] = []
+    rows = []
     for file, _ in folders.found(path, r".*/[0-9a-f]{8}-[^/]+\.json", r'\s*\{\s*"commit_hash"'):
         measured, declared = (paths.read_object(one) for one in (file, file.parents[1] / "benchmarks.json"))
         commit = measured["commit_hash"][:COMMIT]
@@ -76,8 +76,7 @@ def of_asv(path: Path, asked: Asked) -> pd.DataFrame | None:
             said, metric = ({"unit": unit}, name) if kind == "track" else ({"unit": unit, "direction": "lower"}, kind)
             for value, choice in zip(of["result"] or (), itertools.product(*of["params"]), strict=False):
                 if value is not None and math.isfinite(value):
-                    params = dict(zip(benchmark["param_names"], choice, strict=True))
-                    case = _case(name, params, {"arm": commit}, file, asked)
+                    case = _case(name, dict(zip(benchmark["param_names"], choice, strict=True)), {"arm": commit}, file, asked)
                     rows.append({**of_file, **said, METRIC + metric: float(value), **case})
     return of_runs(rows, asked, path, every=True)
 

@@ -61,8 +61,8 @@ def chosen(names: Sequence[str], asked: Asked, known: Mapping[str, str], where: 
     values = [own for own, parts in result.items() if own == "value" or len(parts) > 1]
     if not {*result} <= {*NAMES} or not {*taken} <= {*names} or len(values) > 1:
         raise InputError(
-            f"columns={','.join(f'{own}={name}' for own, name in asked.columns.items())}: expected NAME=COLUMN, NAME of "
-            f"{', '.join(NAMES)}, and COLUMN+COLUMN of one NAME at most; {there}"
+            f"columns={','.join(f'{own}={name}' for own, name in asked.columns.items())}: expected NAME=COLUMN with a NAME of "
+            f"{', '.join(NAMES)}, and COLUMN+COLUMN for at most one NAME; {there}"
         )
     for own in [own for own in NAMES if own not in {*result, *known} and not (own == "value" and values)]:
         fitting = [name for name in names if re.fullmatch(NAMES[own], PREFIX.sub("", name.casefold())) and name not in taken]
@@ -112,8 +112,8 @@ def _typed(table: pyarrow.Table, name: str, is_number: bool) -> pyarrow.ChunkedA
     except pyarrow.ArrowInvalid as error:
         text = re.search("'.*'", on_one_line(str(error))) or [str(error)]
         raise InputError(
-            f"the column {on_one_line(name)} has {text[0]}, which is not a number: expected digits, with a decimal point and "
-            "neither signs nor separators of thousands, such as 1200.5"
+            f"the column {on_one_line(name)} has {text[0]}, which is not a number: expected digits and a decimal point, "
+            "without currency signs or thousands separators, such as 1200.5"
         ) from error
 
 

@@ -43,8 +43,7 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     rows = RUNS.read(path, asked)
     if rows is not None:
         rows["settings"] = rows["settings"].fillna("")
-        best = rows.groupby(CELL)["validation"].mean().groupby(CELL[:2]).idxmax()
-        rows = rows.set_index(CELL).loc[best].reset_index()
+        rows = rows.set_index(CELL).loc[rows.groupby(CELL)["validation"].mean().groupby(CELL[:2]).idxmax()].reset_index()
         rows["task"] = (rows["task"] + " " + rows["subset"]).str.strip()
     return rows
 

@@ -1,4 +1,4 @@
-"""What readers share: files by their places, and one frame of the rows of all of them."""
+"""Shared by readers: files found by their paths, and one frame of their rows."""
 
 import re
 import sys
@@ -39,8 +39,8 @@ def results(tool: str, places: str, begins: str, of_file: Callable[[Path], pd.Da
     """Results whose rows are those `of_file`, of each file that is `found`: with columns for the named groups of `places`, and
     for what flags say of the folder that is its first group.
 
-    With a group `revision`, an arm of several is an arm for each. With a group `date`, of an arm on a task with a seed the
-    newest rows count, which a line on stderr says.
+    With a group `revision`, an arm of several is an arm for each; with a column `version`, so is a task. With a group `date`,
+    of an arm on a task with a seed the newest rows count, which a line on stderr says.
     """
 
     def read(path: Path, asked: Asked) -> pd.DataFrame | None:
@@ -48,13 +48,16 @@ def results(tool: str, places: str, begins: str, of_file: Callable[[Path], pd.Da
         if not files:
             return None
         rows = pd.concat([of_file(file).assign(**names) for file, names in files], ignore_index=True)
+        for name, version in (("arm", "revision"), ("task", "version")):
+            if version in rows:
+                several = rows.groupby(name)[version].transform("nunique") > 1
+                rows[name] = rows[name].mask(several, rows[name] + "@" + rows[version].astype(str))
         if "revision" in rows:
-            several = rows.groupby("arm")["revision"].transform("nunique") > 1
-            rows["arm"] = rows["arm"].mask(several, rows["arm"] + "@" + rows["revision"]).str.replace("__", "/")
+            rows["arm"] = rows["arm"].str.replace("__", "/")
         if "date" in rows:
             older = rows["date"] < rows.groupby(RUN, dropna=False)["date"].transform("max")
             if names := [" ".join(map(str, run)) for run in rows.loc[older, RUN].drop_duplicates().itertuples(index=False)]:
-                print(f"{tool}: of several results the newest count, of {some_of(names, NAMED)}", file=sys.stderr)
+                print(f"{tool}: only the newest of several results counts, for {some_of(names, NAMED)}", file=sys.stderr)
             rows = rows[~older]
         return rows
 

@@ -17,7 +17,7 @@ from harness.plugins.results import folders
 SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 """Keys of its config; --seed sets all of them."""
 DIRECTIONS = {True: "higher", False: "lower"}
-COLUMNS = ["task", "metric", "direction", "value", "error", "items", "item"]
+COLUMNS = ["task", "version", "metric", "direction", "value", "error", "items", "item", "document"]
 
 
 def _of_run(file: Path) -> pd.DataFrame:
@@ -30,13 +30,14 @@ def _of_run(file: Path) -> pd.DataFrame:
         named: dict[str, dict[str, tuple[Any, ...]]] = collections.defaultdict(dict)  # filter -> metric -> beginning of a row
         for metric in (key for key in values if "," in key and "_stderr," not in key):
             name, _, of = metric.partition(",")
-            named[of][name] = (f"{task} {shots}-shot" if shots else task, metric, DIRECTIONS.get(higher.get(name)))
+            title, direction = f"{task} {shots}-shot" if shots else task, DIRECTIONS.get(higher.get(name))
+            named[of][name] = (title, output["versions"].get(task), metric, direction)
             error = values.get(f"{name}_stderr,{of}")
-            rows.append((*named[of][name], values[metric], error if isinstance(error, float) else None, items, None))
+            rows.append((*named[of][name], values[metric], error if isinstance(error, float) else None, items, None, None))
         for sample in _read(paths.named(file.parent, f"samples_{task}_{file.stem.rpartition('_')[2]}.jsonl")):
             for name, said in named[sample.get("filter", "none")].items():
                 if isinstance(value := sample.get(name), int | float):
-                    rows.append((*said, value, None, None, sample["doc_id"]))
+                    rows.append((*said, value, None, None, sample["doc_id"], sample.get("doc_hash")))
     seeds = dict.fromkeys(str(seed) for key in SEEDS if (seed := output["config"].get(key)) is not None)
     return pd.DataFrame(rows, columns=COLUMNS).assign(arm=output["model_name"], seed=",".join(seeds) or None)
 

@@ -55,7 +55,7 @@ def _of_database(file: Path) -> Iterator[Row]:
 
 def _of_folder(path: Path) -> list[Row]:
     """Runs of folders EXPERIMENT/RUN, with a file for each parameter, tag and metric; deleted ones are left out."""
-    runs: dict[Path, Row] = {}
+    runs = {}
     for file, match in folders.found(path, FILE):
         experiment, run = Path(match["experiment"]), Path(match["experiment"], match["run"])
         if run not in runs:

@@ -22,7 +22,7 @@ def _of_task(metric: str, file: Path) -> pd.DataFrame:
         for scores in subsets:
             places = [place for place in (split, scores["hf_subset"]) if place not in ("test", "default")]
             rows.append((" ".join([output["task_name"], *places]), metric, scores[metric]))
-    return pd.DataFrame(rows, columns=["task", "metric", "value"])
+    return pd.DataFrame(rows, columns=["task", "metric", "value"]).assign(version=output["dataset_revision"])
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:

@@ -13,7 +13,7 @@ import pandas as pd
 from harness import paths
 from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results import folders
-from harness.plugins.results.columns import METRIC, Row, of_runs, stated
+from harness.plugins.results.columns import METRIC, of_runs, stated
 
 NAMES = ("eval_results.json", "all_results.json", "trainer_state.json")
 """What it writes of a run; the first that has an evaluation is read."""
@@ -28,7 +28,7 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     for file, match in folders.found(path, rf".*?(/checkpoint-(?P<step>\d+))?/({'|'.join(NAMES)})"):
         run = file.parent.parent if match["step"] else file.parent
         ranked.append((run, -int(match["step"]) if match["step"] else -math.inf, NAMES.index(file.name), file))
-    runs: dict[Path, Row] = {}
+    runs = {}
     for run, *_, file in sorted(ranked):
         content = paths.read_object(file)
         numbers = {

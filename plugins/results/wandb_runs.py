@@ -30,7 +30,7 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
 def _of_log(file: Path) -> Row:
     """The config and the last summary, from the records that `wandb sync` would send."""
     storage, records = (extensions.library(f"wandb.{name}", "wandb") for name in MODULES)
-    row: Row = {"folder": file.parent.name, FINISHED: False}
+    row = {"folder": file.parent.name, FINISHED: False}
     with tempfile.NamedTemporaryFile() as copy, contextlib.closing(storage.DataStore()) as log:
         copy.write(paths.read(file, paths.LARGEST_LOG))
         copy.flush()
@@ -41,8 +41,7 @@ def _of_log(file: Path) -> Row:
             for item in (*record.run.config.update, *record.config.update):
                 row |= {f"config.{name}": str(value) for name, value in _leaves(item)}
             for item in (*record.run.summary.update, *record.summary.update):
-                of = _leaves(item)
-                row |= {METRIC + name: float(value) for name, value in of if isinstance(value, int | float)}
+                row |= {METRIC + name: float(value) for name, value in _leaves(item) if isinstance(value, int | float)}
     return row
 
 

@@ -1,8 +1,10 @@
 """The last pages: runs that do not count, how to read the tables, the commands, and what was run on what."""
 
 import math
+import re
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 from harness import tags
 from harness.comparison.compare import Comparison
@@ -21,14 +23,15 @@ from harness.reports.writing.formats import POINTS, SHOWN_VALUES, Chapter, code,
 
 NOT_RUN = "Planned but not started ({count}); a time budget (`sweep.budget_minutes`) skips such runs: {names}."
 MOST_RUNS = 50
-SUPERSEDED = "superseded by a newer run"
+SUPERSEDED = {True: "superseded by a newer run", False: "superseded by a newer or measured run"}
+"""By whether the run was measured."""
 
 
 def left_out(study: Study) -> Chapter:
-    """A table of these runs by name and state; empty where every run counts."""
+    """Runs that do not count, by name and state; empty if all count."""
     reasons = ((run, run.tags.get(tags.REASON)) for run in study.comparison.left_out)
     runs = [(run, f"{run.status}: {reason}" if reason else run.status) for run, reason in reasons]
-    runs += [(run, SUPERSEDED) for run in study.comparison.superseded]
+    runs += [(run, SUPERSEDED[run.is_measured]) for run in study.comparison.superseded]
     missing = folders.not_run(study.comparison.study, study.output)
     rows = [
         [escape(text) for text in (run.name, *(run.tags.get(tag, DASH) for tag in (tags.ARM, tags.TASK, tags.SEED)), state)]
@@ -63,13 +66,14 @@ time and memory must change by more than an A/A replicate. From {fewest} pairs, 
     "△ better? / ▽ worse?": """\
 Single seed or launch: a direction, not evidence. It exceeds the noise floor, or the margin if no floor is known.""",
     "≈ same within X": """\
-Counts differ by less than the margin: {margins}. Measured values: no difference was found, and two one-sided t tests (TOST) \
-at {level:.0f} % each show it to be below the margin. Their {inner:.0f} % interval, uncorrected, is the one shown, marked \
-({inner:.0f} %). Scores at ceiling, and times whose noise floor exceeds the margin, are never called the same.""",
+Equivalent. Counts differ by less than the margin: {margins}. Measured values: no difference was found, and two one-sided t \
+tests (TOST) at {level:.0f} % each show it to be below the margin. Their {inner:.0f} % interval, uncorrected, is the one \
+shown, marked ({inner:.0f} %). Scores at ceiling, and times whose noise floor exceeds the margin, are never called \
+equivalent.""",
     "~ inconclusive": """\
 The difference may be 0 or above the margin. Stated is the total number of seeds, rounds or pretrainings that would settle it \
-at the measured variance, and their minutes; or why more would not help: the noise floor or test-set sampling error exceeds \
-the margin, or both arms are at ceiling.""",
+at the measured variance, and their minutes; or why more would not help: the noise floor or test-set sampling error is too \
+large for the margin, or both arms are at ceiling.""",
     "=": "No change.",
     DASH: """\
 Not measured, or nothing to compare with. After a change in timing: no verdict, as arms were not timed side by side, or the \
@@ -77,6 +81,10 @@ noise floor is unknown or above {floor:.0f} %. After a change in score: neither 
 }
 """Mark of a verdict -> what it says."""
 UNITS = "k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOPs."
+GLOSSARY = re.findall(
+    r"^\| \*\*(.+)\*\* \| (.+?)(?: \(\[how\].*)? \|$", Path(__file__).with_name("glossary.md").read_text(encoding="utf-8"), re.M
+)
+"""Words and meanings: a report that was sent elsewhere has no docs next to it."""
 
 
 OF_ONE = """\
@@ -86,7 +94,7 @@ measured."""
 
 
 def legend(study: Study) -> Chapter:
-    """Always there; a single arm's has no comparison."""
+    """How to read the tables; for a single arm without comparisons."""
     score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
     absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
     labels, baseline = study.comparison.labels, escape(study.comparison.baseline)
@@ -107,7 +115,9 @@ def legend(study: Study) -> Chapter:
     pairs = " or ".join(dict.fromkeys(PAIRS[section.design] for section in study.comparison.selected))
     compared = [VALUES.format(baseline=baseline, pairs=pairs), formats.table(["mark", "meaning"], marks, left=2)]
     values = compared if len(labels) > 1 else [OF_ONE.format(arm=escape(next(iter(labels), "")))]
-    return Chapter([Section("How to read the tables", [*values, UNITS], detail=True)])
+    return Chapter(
+        [Section("How to read the tables", [*values, UNITS, formats.table(["word", "meaning"], GLOSSARY, left=2)], detail=True)]
+    )
 
 
 AGAIN_HEADING = "Run it again"
@@ -121,7 +131,7 @@ AGAIN = ("rerun", "sweep.retime", "sweep.quiet", "-q", "--quiet")
 
 
 def reproduce(study: Study) -> Chapter:
-    """One row per command; empty where no run says its own."""
+    """The commands of the runs, one per row; empty if no run recorded one."""
     comparison, rows = study.comparison, []
     labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs}
     for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():
@@ -141,7 +151,7 @@ def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
     )
 
 
-SHOWN_ELSEWHERE = (*("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version"),)
+SHOWN_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")
 """Facts of the environment that another line of the header, or the conditions, show already."""
 
 
@@ -151,7 +161,7 @@ def conditions(study: Study) -> Chapter:
 
 
 def header(comparison: Comparison) -> Bullets:
-    """What was run on what."""
+    """Study, arms, tasks, seeds, hardware and versions."""
     runs = comparison.runs
 
     def first_of(values: Iterable[str]) -> str:

@@ -40,7 +40,7 @@ class Outcome(enum.Enum):
 
 
 def outcome(run: Run) -> Outcome | None:
-    """None where nothing was expected, or there is no score."""
+    """Whether the run's score is as expected; None without an expectation or a score."""
     if EXPECTED not in run.tags or HEADLINE not in run.metrics:
         return None
     score, expected = run.metrics[HEADLINE], run.tags[EXPECTED]
@@ -51,26 +51,27 @@ def outcome(run: Run) -> Outcome | None:
 
 
 def chapter(study: Study) -> Chapter:
-    """Empty where no run has an expectation."""
+    """Expected and observed scores; empty if no run has an expectation."""
     comparison = study.comparison
     sections = [section for section in comparison.sections if any(outcome(run) for run in section.runs)]
     if not sections:
         return Chapter()
     against: list[str] = []
-    reasons: dict[str, None] = {}
+    reasons: list[tuple[tuple[str, str], str]] = []
     for section in sections:
         for row in section.rows:
             for run in row.runs:
                 reason = escape(run.tags.get(REASON, "no reason stated"))
                 if outcome(run):
-                    reasons[f"{escape(section.task)}, {escape(row.label)}: {run.tags[EXPECTED]}, {reason}"] = None
+                    reasons.append(((escape(section.task), f"{run.tags[EXPECTED]}, {reason}"), row.label))
                 if outcome(run) is Outcome.DISAGREE:
                     where = f"**{escape(row.label)} on {escape(section.name)}**, {escape(seeds_text([run.replicate]))}"
                     score = formats.value(run.metrics[HEADLINE], "score")
                     against.append(f"{where}: expected {_expected(run)} ({reason}), observed {score}")
+    why = [f"{task}, {formats.listed(labels, most=MOST)}: {text}" for (task, text), labels in grouped(reasons).items()]
     heading = f"**{len(against)} result{'s' * (len(against) > 1)} against theory: a bug until explained.**"
     warning: list[Block] = [heading, Bullets(against)] if against else []
-    return Chapter([Part(HEADING, [*warning, INTRO, _table(comparison, sections), "Why:", Bullets([*reasons])])])
+    return Chapter([Part(HEADING, [*warning, INTRO, _table(comparison, sections), "Why:", Bullets(why)])])
 
 
 def sentence(comparison: Comparison) -> list[str]:

@@ -51,7 +51,7 @@ UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 
 
 def chapter(study: Study) -> Chapter:
-    """Always there."""
+    """The opening of the report."""
     comparison = study.comparison
     opening = [one.chapter(study) for one in added() if one.before is None]
     files = {name: content for each in opening for name, content in each.files.items()}
@@ -132,9 +132,9 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
     ]
     of = [effect for effect in effects if effect.name in (names or outcomes) and (effect.label in labels or not labels)]
     if not of:
-        yield "**Open**: what it names has no verdict here."
+        yield "**Open**: no verdict here on what it mentions."
     else:
-        yield "**Open**: it has no part that is checked, such as `shared score > -2`. What it names:"
+        yield "**Open**: no testable part, such as `shared score > -2`. Verdicts on what it mentions:"
     for effect in of if len(of) <= findings.MOST else ():
         change, unit = effect.change, effect.unit
         why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
@@ -183,7 +183,7 @@ def overview(comparison: Comparison) -> Table:
     if len(overall.of_tasks(comparison).sections) > 1 and HEADLINE in names and len(comparison.labels) > 1:
         heads.insert(1, "worst task")
         for row, label in zip(rows, comparison.labels, strict=True):
-            worst = over.worst(label)
+            worst = min(over.of_scores(label), key=lambda of_task: of_task[1].absolute, default=None)
             row.insert(2, _with_short(Cell(escape(worst[0].name)), worst[1], "score") if worst else Cell(DASH))
     return formats.table(["arm", *heads], rows)
 
@@ -194,14 +194,13 @@ def _head(over: Overall, name: str, text: str) -> str:
         tasks = findings.counted(list(over.sections))
         return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
     unit = metrics.get(name).unit
-    rows = [[row for section in over.having(label, name) if (row := section.row_of(label))] for label in over.labels]
-    differs = any(len({row.mean(name) for row in of_arm}) > 1 for of_arm in rows)
+    differs = any(len({row.mean(name) for row in over.rows(label, name)}) > 1 for label in over.labels)
     clock = CLOCKS.get(metrics.get(name).title.rpartition(", ")[2], "")
     return f"{'mean ' * differs}{escape(text)}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
 
 
 def cell(over: Overall, label: str, name: str) -> Cell:
-    """Value with its spread and change; how many tasks it is of where it lacks some."""
+    """Value with its spread and change, and the number of tasks if some are missing."""
     spread, metric = over.spread(label, name), metrics.get(name)
     if spread is None:
         return Cell(DASH)
@@ -211,7 +210,7 @@ def cell(over: Overall, label: str, name: str) -> Cell:
     of, most = len(over.having(label, name)), len(over.sections)
     text += f" ({of} of {most} tasks)" if of < most else ""
     if name in (HEADLINE, LOSS):
-        runs = [run for part in over.having(label, name) if (row := part.row_of(label)) for run in row.runs]
+        runs = [run for row in over.rows(label, name) for run in row.runs]
         text += f" {WARNED}" * any(map(findings.is_warned, runs)) + tables.selection_mark(runs)
     value = Cell(text, spread.mean, metric.unit)
     if label == over.comparison.baseline or not tables.is_judged(metric):
@@ -220,11 +219,16 @@ def cell(over: Overall, label: str, name: str) -> Cell:
 
 
 def _with_short(value: Cell, change: Change | None, unit: str) -> Cell:
-    return tables.with_change(value, change, tables.short_text(change, unit))
+    """The value above `−12.3 % ▲`, for a score in points: the mark alone; above a dash without a change."""
+    if change is None:
+        return tables.with_change(value, change, DASH)
+    size = formats.difference(change.absolute, unit) if unit in formats.SHARES else formats.percent(change.percent)
+    mark = tables.MARKS[change.verdict].partition(" ")[0] if change.verdict else ""  # without a word where it is no merit
+    return tables.with_change(value, change, f"{size} {mark}".rstrip())
 
 
 def tasks_table(comparison: Comparison) -> list[Block]:
-    """What every arm reached: held-out loss of its pretraining, and the score of every task; empty for one task alone.
+    """Held-out loss of each arm's pretraining, and its score on every task; empty for a single task.
 
     A score that is not above the majority baseline is marked, and a pretraining with a warning.
     """

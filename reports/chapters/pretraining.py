@@ -25,11 +25,9 @@ OVERLAP_LENGTH = 13
 
 
 def chapter(study: Study) -> Chapter:
-    """Before and after of every pretraining; empty where nothing was pretrained."""
-    comparison, sections = study.comparison, []
-    for section in comparison.pretrainings:
-        sections.append(section_text.chapter(comparison, section, notes(comparison, section), timing.notes(section)))
-    return Chapter(sections)
+    """The sections of all pretrainings; empty without any."""
+    whole = study.comparison
+    return Chapter([section_text.chapter(whole, one, notes(whole, one), timing.notes(one)) for one in whole.pretrainings])
 
 
 def objective(run: Run) -> str:
@@ -190,7 +188,7 @@ def _overlap(section: Section) -> list[str]:
 
 
 def tasks(study: Study) -> Chapter:
-    """Empty where the study has only pretrainings."""
+    """The sections of all tasks; empty if the study has only pretrainings."""
     comparison, sections = study.comparison, []
     for section in comparison.tasks:
         first, last = notes_of_task(comparison, section), [*timing.notes(section), *section_text.notes_of_scores(section)]

@@ -21,10 +21,11 @@ Latency, throughput and training steps are compared by launch: in each round of 
 process, in random order, with a reference workload between its calls. A change is the mean over rounds of log(after / before),
 relative to the mean of both timings of the baseline. Device time (CPU time of the thread, or GPU time) is divided by that of
 the reference, which cancels slowdowns by other processes; wall-clock only if that reduces the A/A variance (column
-*reference*). The *A/A replicate* is a second timing of one arm. *Noise floor*: the upper confidence bound of the A/A
-difference; above {highest:.0f} % it supports no verdict. A session ends once every comparison is decided, at one of a few
-predefined numbers of rounds; p and intervals are corrected for sequential testing. Training runs are not interleaved: their
-wall-clock is shown, not compared."""
+*reference*). Values are geometric means over rounds; those divided are scaled to the mean reference time of the session. The
+*A/A replicate* is a second timing of one arm. *Noise floor*: the upper confidence bound of the A/A difference; above
+{highest:.0f} % it supports no verdict. A session ends once every comparison is decided, at one of a few predefined numbers
+of rounds; p and intervals are corrected for sequential testing. Training runs are not interleaved: their wall-clock is
+shown, not compared."""
 SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... sweep.retime=true`"
 WALL = "latency, wall clock"
 
@@ -99,8 +100,7 @@ def _sentences(sessions: Sessions, name: str) -> Iterator[str]:
         where = f"(>{launches.FOREIGN_LIMIT} CPUs used by others), session {escape(name)}"
         yield f"Timed on a busy machine {where}: {'; '.join(disturbed)}."
     pairs = sessions.pairs(name)
-    compared = _compared(sessions, name).items()
-    missing = [text for text, launch in compared if all(pair.floor(launch) is None for pair in pairs)]
+    missing = [text for text, launch in _compared(sessions, name).items() if all(pair.floor(launch) is None for pair in pairs)]
     if missing:
         why = "its A/A replicate shares fewer than two rounds" if pairs else "it has no A/A replicate"
         yield f"Session {escape(name)} has no noise floor for {' and '.join(missing)}: {why}."

@@ -21,16 +21,15 @@ FOLDED_CELLS = 60
 """A part of a chapter folds if it has a table of more cells; those of what the report opens with always do."""
 FOLDED_ITEMS = 12
 """A list of more items folds."""
-LONG_LINE = 32
-"""A longer line of a cell is broken at any space; a number in a shorter one before its verdict alone."""
+SHORT_LINE, LONG_LINE = 18, 32
+"""A change in a short line is not broken, and a number before its verdict alone; a long line is, at any space."""
 BACKGROUND, FOREGROUND = (0x16, 0x19, 0x1D), (0xE8, 0xE6, 0xE3)
 """Background and text in the dark, as in page.css."""
 NO_BREAK = "\u00a0"
-PERCENT = re.compile(r"(?<=[\d\]]) (?=%)")
+GLUE = re.compile(r"(?<=[\d\]]) (?=%)|(?<=[▲▼≈~†]) (?=\w)")
 _MARKS = "".join(mark[0] for mark in MARKS.values())
 GLUED = re.compile(rf" (?![{_MARKS}](?: |$))")
 """A space that is not before a verdict in words."""
-AFTER_MARK = re.compile(rf"(?<=[{_MARKS}]) ")
 
 
 PARSER = MarkdownIt("commonmark", {"html": False})
@@ -39,7 +38,7 @@ PARSER = MarkdownIt("commonmark", {"html": False})
 
 def marked_up(text: str) -> Markup:
     """HTML of a text in inline Markdown."""
-    return Markup(PERCENT.sub(NO_BREAK, PARSER.renderInline(text)))  # noqa: S704 - the parser escapes what is no markup
+    return Markup(GLUE.sub(NO_BREAK, PARSER.renderInline(text)))  # noqa: S704 - the parser escapes what is no markup
 
 
 def cell_lines(cell: Cell, is_first: bool) -> list[Markup]:
@@ -47,17 +46,18 @@ def cell_lines(cell: Cell, is_first: bool) -> list[Markup]:
     lines = []
     for number, line in enumerate(cell.lines):
         short = not is_first and cell.value is not None and len(line) <= LONG_LINE and (not number or cell.unit)
-        lines.append(marked_up((GLUED if short else AFTER_MARK).sub(NO_BREAK, line)))
+        whole = number and len(line) <= SHORT_LINE
+        lines.append(marked_up(line.replace(" ", NO_BREAK) if whole else GLUED.sub(NO_BREAK, line) if short else line))
     return lines
 
 
 def is_long(cell: Cell) -> bool:
-    """Whether a line of it needs space to be broken well."""
+    """Whether the cell has a long line, which needs a wide column."""
     return max(map(len, cell.lines)) > LONG_LINE
 
 
 def is_mixed(column: list[Cell]) -> bool:
-    """Whether its numbers are of several units, as where arms are columns: then no order of them means anything."""
+    """Whether the column mixes units, such as where arms are columns; it is not sortable then."""
     return len({cell.unit for cell in column if cell.value is not None}) > 1
 
 
@@ -102,7 +102,7 @@ def folds(part: Section, level: int, opens: bool, is_detail: bool, is_small: boo
 
 
 def kind(block: Block) -> str:
-    """Its class, for the template."""
+    """The class of the block, for the template."""
     return type(block).__name__
 
 

@@ -28,7 +28,7 @@ def name_of(run: Run) -> str | None:
 
 
 def folder_of(run: Run, output: Output) -> Path | None:
-    """The folder that this very attempt wrote, below `output` or where the run says; None where there is none any more."""
+    """The folder of this attempt at the run, below `output` or where the run says; None if it is gone."""
     attempt = run.tags.get(tags.ATTEMPT, "")  # a later attempt writes to the same folder
     return next((folder for folder in candidates(run, output) if record_of(folder).get("attempt") == attempt), None)
 
@@ -48,8 +48,7 @@ def run_of(folder: Path) -> Run:
     values = {name: value for name, value in result["metrics"].items() if value is not None and name in metrics.METRICS}
     if notes := result.get("notes", []):
         identity |= {tags.WARNING: "; ".join(one["text"] for one in notes), tags.NOTES: ", ".join(one["kind"] for one in notes)}
-    run_tags = record["tags"] | identity
-    return Run(record["attempt"], record["name"], record["started"], run_tags, record["parameters"], values)
+    return Run(record["attempt"], record["name"], record["started"], record["tags"] | identity, record["parameters"], values)
 
 
 def candidates(run: Run, output: Output) -> list[Path]:
@@ -74,6 +73,15 @@ def not_run(study: str, output: Output) -> list[str]:
     except (OSError, ValueError):  # the plan is no result: status names a torn one
         return []
     return [title for title, folder in folders if not (folder / RECORD).exists()]
+
+
+def planned_pretrainings(study: str, output: Output) -> list[str]:
+    """Fingerprints of the pretrainings that commands of a study planned; another study may have run them."""
+    if output is None or isinstance(output, Packed):
+        return []
+    pretrained = paths.study_folder(str(output), paths.PRETRAINED)
+    names = paths.planned(paths.study_folder(str(output), study) / paths.PLAN, paths.PRETRAINED)
+    return [of for name in names if (of := record_of(pretrained / name).get("tags", {}).get(tags.FINGERPRINT))]
 
 
 class Planned(msgspec.Struct):

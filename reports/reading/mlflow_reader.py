@@ -56,9 +56,10 @@ class MlflowReader(Reader):
 
     @_one_line_errors()
     def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
-        where = " and ".join(f"tags.{tag} = '{value}'" for tag, value in identity.items())
-        newest = self._client.search_runs(studies, where, max_results=1, order_by=["attributes.start_time DESC"])
-        return (newest[0].info.experiment_id, _plain(newest[0])) if newest else None
+        for where in tags.filters(identity):
+            for run in self._client.search_runs(studies, where, max_results=1, order_by=["attributes.start_time DESC"]):
+                return run.info.experiment_id, _plain(run)
+        return None
 
     @_one_line_errors()
     def history(self, run_id: str, key: str) -> list[tuple[int, float]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness import tags
 from harness.comparison.runs import Run
 from harness.errors import InputError
 from harness.reports.reading.store import Reader, logged
@@ -104,8 +105,8 @@ class SqliteReader(Reader):
 
     def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
         marks = ", ".join("?" * len(studies))
-        tagged = " and run_uuid in (select run_uuid from tags where key = ? and value = ?)" * len(identity)
-        values = [*studies, *(text for pair in identity.items() for text in pair)]
+        tagged = " and run_uuid in (select run_uuid from tags where key in (?, ?) and value = ?)" * len(identity)
+        values = [*studies, *(text for key, value in identity.items() for text in (key, tags.PREFIX + key, value))]
         query = f"select experiment_id, run_uuid from runs where experiment_id in ({marks}) and {ACTIVE}{tagged} {NEWEST}"
         for study, run_id in self._rows(query, *values):
             return str(study), logged(*self.stored("run_uuid = ?", run_id)[0])

@@ -69,7 +69,8 @@ def logged(
     run_id: str, name: str | None, started: int | None, known: tuple[dict[str, str], dict[str, str], Mapping[str, float | None]]
 ) -> Run:
     """A run as the store has it; `known` are its tags, parameters and latest metrics. Packed ones are unpacked."""
-    packed, few, main = known
+    stored, few, main = known
+    packed = tags.plain(stored)
     params, values = {**tags.unpacked(tags.PARAMETERS, packed), **few}, {**tags.unpacked(tags.METRICS, packed), **main}
     of_run = tags.without_packed(packed)
     environment = {key: value for key, value in of_run.items() if key.startswith("environment.")}
@@ -79,16 +80,17 @@ def logged(
 
 
 def declared(values: Mapping[str, float | None]) -> dict[str, float]:
-    """The finite ones that this version knows."""
+    """The finite values of metrics that this version declares."""
     return {
         key: value for key, value in values.items() if value is not None and key in metrics.METRICS and math.isfinite(value)
     }
 
 
-def read_study(reader: Reader, name: str) -> list[Run]:
-    """The study's runs, oldest first."""
+def read_study(reader: Reader, name: str, planned: Iterable[str] = ()) -> list[Run]:
+    """The study's runs, oldest first, with pretrainings of these fingerprints that another study ran."""
     studies = reader.studies()
     runs = runs_of(reader, number_of(studies, name))
+    runs = [*runs, *of_others(reader, runs, planned)]
     if not runs:
         raise InputError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
     return oldest_first(runs)
@@ -122,12 +124,16 @@ def number_of(studies: Mapping[str, str], name: str) -> str:
 
 def follow(reader: Reader, runs: list[Run]) -> list[Run]:
     """Pretrainings that the finished runs start from and that ran in other studies: the newest of each fingerprint, once."""
-    finished = [run for run in runs if run.status == "finished"]
-    here = {run.tags.get(tags.FINGERPRINT) for run in finished if run.is_pretraining}
-    origins = dict.fromkeys(run.origin for run in finished if run.origin and run.origin not in here)
-    names = {number: name for name, number in reader.studies().items()} if origins else {}
+    return of_others(reader, runs, [run.origin for run in runs if run.status == "finished" and run.origin])
+
+
+def of_others(reader: Reader, runs: list[Run], fingerprints: Iterable[str]) -> list[Run]:
+    """The newest finished pretraining of each of these fingerprints that none of the runs has."""
+    here = {run.tags.get(tags.FINGERPRINT) for run in runs if run.is_pretraining and run.status == "finished"}
+    missing = dict.fromkeys(fingerprint for fingerprint in fingerprints if fingerprint not in here)
+    names = {number: name for name, number in reader.studies().items()} if missing else {}
     kind = {tags.TASK: tags.PRETRAINING_TASK, tags.STATUS: "finished"}
-    newest = [reader.newest(list(names), {tags.FINGERPRINT: fingerprint} | kind) for fingerprint in origins]
+    newest = [reader.newest(list(names), {tags.FINGERPRINT: fingerprint} | kind) for fingerprint in missing]
     return [replace(one[1], elsewhere=names[one[0]]) for one in newest if one]
 
 

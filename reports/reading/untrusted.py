@@ -89,8 +89,7 @@ def table_of(content: bytes, where: str, most: int = LARGEST_TABLES, columns: Se
         with limited_memory():
             footer = parquet.read_metadata(pyarrow.BufferReader(content))
             _refuse_large(footer, where, most)
-            schema = footer.schema.to_arrow_schema()
-            for field in schema:
+            for field in footer.schema.to_arrow_schema():
                 if (columns is None or field.name in columns) and not _is_plain(field.type):
                     raise InputError(f"{where}: column {field.name!r} is of type {field.type}: expected text or numbers")
             leaves = [footer.schema.column(number) for number in range(footer.num_columns)]

@@ -1,6 +1,7 @@
 """`--where`: which runs a report is on, in the syntax of MLflow's own search.
 
 `tags.task = 'sst2' and metrics.eval/score > 0.8`; a key without `tags.`, `params.`, `metrics.` or `attributes.` is a tag.
+Tags are named with or without `harness.`.
 It is applied to the runs as they were read, so that it means the same for every store.
 """
 
@@ -49,7 +50,7 @@ class Clause:
     value: str | float
 
     def read(self, run: Run) -> str | float | None:
-        """The run's value; None where it has none."""
+        """The value of the run; None if it has none."""
         if self.kind == "attributes":
             return ATTRIBUTES[self.key](run)
         values: Mapping[str, str | float] = getattr(run, self.kind)
@@ -96,7 +97,7 @@ def _clause(text: str, match: re.Match[str]) -> Clause:
         )
     if kind == "attributes" and key not in ATTRIBUTES:
         raise unknown("attribute", key, ATTRIBUTES, "where")
-    return Clause(kind, key, sign, value[1:-1])
+    return Clause(kind, key.removeprefix(tags.PREFIX) if kind == "tags" else key, sign, value[1:-1])
 
 
 def keep(runs: list[Run], text: str) -> list[Run]:

@@ -34,7 +34,7 @@ SAID: dict[Verdict | Tells, tuple[str, str]] = {
 
 
 def answer(comparison: Comparison) -> list[str]:
-    """One paragraph; none where the baseline has no finished run."""
+    """The answer as one paragraph; none if the baseline has no finished run."""
     return [" ".join(found)] if (found := sentences(comparison)) else []
 
 
@@ -81,7 +81,8 @@ def _who(over: Overall, effects: list[Effect]) -> str:
         low, high = (
             formats.difference(end([effect.change.absolute for effect in effects]), effects[0].unit) for end in (min, max)
         )
-        return f"{len(effects)} arms ({low.rpartition(' ')[0]} to {high})"
+        start = "" if low == high else f"{low.rpartition(' ')[0]} to "
+        return f"{len(effects)} arms ({start}{high})"
     texts = [f"{escape(effect.label)}{f' ({size})' if (size := _size(over, effect)) else ''}" for effect in effects]
     return enumerated(texts)
 
@@ -95,9 +96,8 @@ def _size(over: Overall, effect: Effect) -> str:
     if effect.metric != HEADLINE or not effect.tasks or verdict is not Verdict.INCONCLUSIVE:
         return size
     decided = []
-    for section in over.shared(effect.label, HEADLINE):
-        row = section.row_of(effect.label)
-        if row and (change := section.change(row, HEADLINE)) and change.verdict in (Verdict.BETTER, Verdict.WORSE):
+    for section, change in over.of_scores(effect.label):
+        if change.verdict in (Verdict.BETTER, Verdict.WORSE):
             points = formats.difference(change.absolute, effect.unit)
             decided.append(f"{change.verdict.value} on {escape(section.name)}: {points}")
     return "; ".join([size, *decided[:NAMED]])
@@ -144,8 +144,7 @@ def _gain(effect: Effect) -> float:
     """Size of a change, as a log ratio where it has one: 10 times as fast is as much as a tenth of the time."""
     change = effect.change
     after = change.baseline_mean + change.absolute
-    both_positive = change.baseline_mean > 0 and after > 0
-    return abs(math.log(after / change.baseline_mean)) if both_positive else abs(change.absolute)
+    return abs(math.log(after / change.baseline_mean)) if change.baseline_mean > 0 and after > 0 else abs(change.absolute)
 
 
 def _alone(comparison: Comparison) -> list[str]:
@@ -162,7 +161,7 @@ def _alone(comparison: Comparison) -> list[str]:
             else:
                 costs.append(text)
     reached = f"{enumerated(sentences)}; " if sentences else ""
-    alone = f"**{escape(label)}**: {reached}one arm, so that nothing is compared."
+    alone = f"**{escape(label)}**: {reached}only one arm, nothing to compare."
     return [alone, *([f"**Cost**: {enumerated(costs)}."] if costs else [])]
 
 

@@ -108,7 +108,7 @@ class Effect:
 
     @property
     def said_with(self) -> Verdict | None:
-        """Its verdict; some share their words."""
+        """The verdict whose words are used; some share them."""
         verdict = self.change.verdict
         return verdict and ALIKE.get(verdict, verdict)
 
@@ -118,7 +118,7 @@ class Effect:
         return name if self.change.verdict is Verdict.EQUAL else f"{name} ({self.size()})"
 
     def size(self) -> str:
-        """How large, or within which margin the same."""
+        """The size of the change, or the margin within which it is the same."""
         if self.change.verdict is Verdict.SAME:
             return tables.within(self.change, self.unit)
         over = f" over {self.tasks}" if self.metric == HEADLINE and self.tasks else ""
@@ -145,7 +145,7 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
 
 
 def effects(comparison: Comparison) -> list[Effect]:
-    """All that are known, by metric and then by arm."""
+    """All changes, by metric and then by arm."""
     return [
         Effect(name, text, label, change, counted(over.shared(label, name)))
         for over, names in parts(comparison)
@@ -168,31 +168,30 @@ def sentences(comparison: Comparison) -> list[Bullets]:
 
 def cautions(comparison: Comparison) -> list[Bullets]:
     """A list of what to be careful of; empty without any. A small study has `solved` in another place."""
-    changes = effects(comparison)
     notes = (
         _of_constants(comparison),
         () if comparison.is_small else solved(comparison),
         _count_warned(comparison),
         _alike(comparison),
-        _without_evidence(changes),
+        _without_evidence(effects(comparison)),
         _clocks(comparison),
         _by_probe(comparison),
     )
-    return bullets(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
+    return bullets(chain(*notes, _vocabularies(comparison), unfinished(comparison)))
 
 
 def no_study(comparison: Comparison) -> list[str]:
-    """A sentence where arms are trained and none has replicates enough for a verdict against the baseline."""
+    """A sentence if no trained arm has enough replicates for a verdict against the baseline."""
     if any(section.design is not Design.SEEDS for section in comparison.selected):
         return []
     trained = [
-        [paired.replicates(row.values(name)), paired.replicates(section.before.values(name))]
+        [paired.replicates(values) for values in sides if paired.NO_SEED not in values]
         for section in comparison.selected_tasks or comparison.selected
         for row in section.rows
         for name in (HEADLINE, LOSS)
-        if section.before not in (None, row) and row.values(name) and section.before.values(name)
+        if section.before not in (None, row) and all(sides := (row.values(name), section.before.values(name)))
     ]
-    text = paired.no_study(max(map(min, trained))) if trained else ""
+    text = paired.no_study(max(map(min, filter(None, trained)))) if any(trained) else ""
     return [f"**{text.capitalize()}** (`seed=0,1,2`)."] if text else []
 
 
@@ -202,7 +201,7 @@ def controls(comparison: Comparison) -> list[str]:
     pretrained = [run for run in runs.values() if run.origin is not None]
     if not pretrained:
         return []
-    no_control = "**No arm with random weights** says what pretraining gives: `sweep.control=true` adds it."
+    no_control = "**No random-weights control**: `sweep.control=true` adds one."
     sentences = [no_control] if len(pretrained) == len(runs) else []
     texts = [
         f"{key.rpartition('.')[2]} {' and '.join(f'{value} ({listed(labels, most=MOST)})' for value, labels in values.items())}"
@@ -239,17 +238,16 @@ def opening(comparison: Comparison) -> str:
     looks = max((run.seed_looks for run in comparison.runs), default=1)
     ends = "until every arm was resolved or they ended (`sweep.until=resolved`)"
     often = f"Seeds were added in at most {looks} interim analyses, {ends}, which share the level of {100 * LEVEL:.0f} %."
-    return " ".join([compared(comparison), *([often] if looks > 1 else []), *_selected(comparison)])
+    return " ".join([compared(comparison), *([often] if looks > 1 else []), *selected(comparison)])
 
 
-def _selected(comparison: Comparison) -> Iterator[str]:
+def selected(comparison: Comparison) -> Iterator[str]:
     """Which conditions the numbers over tasks are of, for each task that has several."""
     for section in comparison.selected:
         same_task = [other for other in comparison.sections if other.task == section.task]
         if len(same_task) > 1:
             keys = arms.varying(other.facts for other in same_task)
-            facts = {key: value for key, value in section.facts.items() if key in keys}
-            settings = listed(arms.setting_texts(facts, sorted(keys)), most=MOST)
+            settings = listed([f"{key}={value}" for key, value in sorted(section.facts.items()) if key in keys], most=MOST)
             yield (
                 f"**{escape(section.task)} was run under {len(same_task)} sets of conditions**: the numbers over all tasks are "
                 f"those of {escape(section.conditions)} ({settings}); the others are in tables of their own."
@@ -303,28 +301,28 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
     for section in comparison.selected:
         name = escape(section.name)
         low = [row for row in section.rows if is_below_constant(section, row)]
-        below += [f"{escape(row.label)} on {name}" for row in low]
+        below += [(section.name, row.label) for row in low]
         none += [name] if len(low) == len(section.rows) > 1 else []
     if below:
-        text = f"**Not shown to beat the majority baseline**, which ignores the text: {_some(below)}."
-        all_low = f" No arm is better on {_some(none)}: equal scores there say that none has learned, not that all are as good."
+        text = f"**Not shown to beat the majority baseline**, which ignores the text: {_places(below)}."
+        all_low = f" No arm is better on {_some(none)}: equal scores there only mean that none has learned."
         yield text + all_low * bool(none)
 
 
 def solved(comparison: Comparison) -> Iterator[str]:
-    """Tasks that cannot tell arms apart since these solve them."""
+    """Tasks at ceiling, which cannot distinguish the arms."""
     solved = [
-        f"{escape(row.label)} on {escape(section.name)}"
+        (section.name, row.label)
         for section in comparison.selected
         for row in section.rows
         if (pairing := section.against(row)) and pairing.tells(HEADLINE) is Tells.NO_EQUALITY
     ]
     if solved:
-        yield f"**At ceiling**, as is the baseline: {_some(solved)}. The task is too easy to rank them."
+        yield f"**At ceiling**, as is the baseline: {_places(solved)}. The task is too easy to rank them."
 
 
 def is_warned(run: Run) -> bool:
-    """Whether its training went wrong; earlier versions also warned of probes."""
+    """Whether training went wrong, apart from warnings of earlier versions on probes."""
     return tags.WARNING in run.tags and (tags.NOTES in run.tags or not run.metrics.get(plateau.PROBE))
 
 
@@ -369,7 +367,7 @@ def _alike(comparison: Comparison) -> Iterator[str]:
     pairs = dict.fromkeys((row.label, run.tags[tags.SAME_AS]) for row in rows for run in row.runs if tags.SAME_AS in run.tags)
     if pairs:
         each = _some([f"{escape(label)} is {escape(other)}" for label, other in pairs])
-        yield f"**The same model and recipe under two names**: {each}. What they differ by is noise."
+        yield f"**The same model and recipe under two names**: {each}. Any difference between them is noise."
 
 
 def _without_evidence(changes: list[Effect]) -> Iterator[str]:
@@ -377,17 +375,15 @@ def _without_evidence(changes: list[Effect]) -> Iterator[str]:
     scores = [effect for effect in changes if effect.metric == HEADLINE]
     once = [effect.label for effect in scores if effect.said_with is Verdict.DIRECTION_BETTER]
     if 0 < len(once) < len(scores):
-        of = listed(once, most=MOST)
-        yield f"Scores of {of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some."
+        yield f"Scores of {listed(once, most=MOST)} come from one seed each: not evidence; use `seed=0,1,2`."
     timed = [effect for effect in changes if metrics.get(effect.metric).compared is not Compared.BY_SEED]
     undecided = [effect for effect in timed if effect.change.verdict is Verdict.OPEN]
     noisy = [effect for effect in undecided if effect.change.evidence and effect.change.evidence.is_too_noisy]
     if noisy:
         highest = max(effect.change.floor or 0.0 for effect in noisy)
         yield (
-            f"The noise floor is up to {highest:,.0f} %, which two timings of the same arm may differ by: "
-            "too much for a verdict on times. "
-            "Time them again while nothing else runs: `sweep.retime=true` trains nothing again."
+            f"No verdict on {listed(effect.name for effect in noisy)}: the noise floor is up to {highest:,.0f} %. Repeat the "
+            "timing on an idle machine: `sweep.retime=true` trains nothing again."
         )
     elif undecided:
         names = listed(effect.name for effect in undecided)
@@ -419,7 +415,7 @@ def _vocabularies(comparison: Comparison) -> Iterator[str]:
     texts = [(row, dict.fromkeys(_vocabulary(run, has_files) for run in row.runs)) for row in differing[0].rows]
     arms_of = grouped((text, row.label) for row, of_row in texts for text in of_row)
     each = "; ".join(f"{text}: {listed(labels, most=MOST)}" for text, labels in arms_of.items())
-    by_token = "Losses and accuracies by token have no verdict between them, bits per byte have. "
+    by_token = "Per-token losses and accuracies get no verdict; bits per byte do. "
     pretrained = by_token if any(section.is_pretraining for section in differing) else ""
     yield f"**Vocabularies differ** ({each}). {pretrained}`tokenizer=wordpiece` gives all arms one."
 
@@ -438,13 +434,12 @@ def _by_probe(comparison: Comparison) -> Iterator[str]:
     labels = [row.label for row in rows if comparable.have_probes(row.runs)]
     if labels:
         yield (
-            "Held-out masked losses by a probe, a head trained for some steps on the frozen encoder: "
-            f"{listed(labels, most=MOST)}. They say how well an encoder serves such a head, and have no verdict against those "
-            "of an objective's own head."
+            "Held-out masked losses of a probe, a head trained briefly on the frozen encoder: "
+            f"{listed(labels, most=MOST)}. They get no verdict against losses of an objective's own head."
         )
 
 
-def _unfinished(comparison: Comparison) -> Iterator[str]:
+def unfinished(comparison: Comparison) -> Iterator[str]:
     """Sentences on runs that did not finish, where no other run of that arm, task and seed counts."""
 
     def place(run: Run) -> tuple[str | None, ...]:
@@ -459,6 +454,13 @@ def _unfinished(comparison: Comparison) -> Iterator[str]:
     if states:
         each = [f"{escape(name)} ({states_text(of_name)})" for name, of_name in states.items()]
         yield f"**Not finished, and not counted**: {_some(each)}."
+
+
+def _places(pairs: list[tuple[str, str]]) -> str:
+    """`a, b on bag; c on order` of tasks and arms; half as many arms of each of several tasks."""
+    of_tasks = grouped(pairs)
+    most = MOST // min(2, len(of_tasks))
+    return _some([f"{listed(labels, most=most)} on {escape(task)}" for task, labels in of_tasks.items()])
 
 
 def _some(texts: list[str]) -> str:

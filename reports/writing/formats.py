@@ -133,7 +133,7 @@ def difference(number: float, unit: str, interval: Sequence[float] | None = None
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> Table:
-    """A table of these cells, of which a text has no number, and an integer is a count."""
+    """A table of cells, texts (without a number) and integers (counts)."""
     return Table([*head], [[*map(_cell, row)] for row in rows], left)
 
 
@@ -187,5 +187,5 @@ class Chapter:
 
     @property
     def paragraphs(self) -> list[str]:
-        """All of it as Markdown."""
+        """The chapter as Markdown."""
         return [part for section in self.sections for part in markdown(section)]

@@ -32,8 +32,8 @@ def section_notes(section: Section) -> list[str]:
     missing = f"The baseline {escape(section.baseline)} has no finished run here: no change can be computed."
     cut = {row.label: {run.tags[tags.PIECES] for run in row.runs if run.tags.get(tags.PIECES)} for row in section.rows}
     in_pieces = [
-        f"{escape(label)} ran out of memory and was trained with its batch in pieces ({escape(', '.join(sorted(pieces)))}): "
-        "training memory, time and throughput are those in pieces, and compare with runs in as many pieces alone."
+        f"{escape(label)} ran out of memory and trained with its batch in pieces ({escape(', '.join(sorted(pieces)))}): "
+        "compare its training memory, time and throughput only with runs in as many pieces."
         for label, pieces in cut.items()
         if pieces
     ]
@@ -85,8 +85,8 @@ def _paired(section: Section, before: Row) -> list[str]:
         if row is not before and len(pairs) > 1 and len(tables.pretrain_seeds(pairs)) == 1 and not section.is_pretraining:
             labels.append(row.label)
     of_one = (
-        f"One pretraining only: intervals of {listed(labels)} are over fine-tuning seeds and hold for that "
-        "pretraining alone; another pretraining seed may give another result (arXiv:2106.16163)."
+        f"Only one pretraining: intervals of {listed(labels)} cover fine-tuning seeds, not other pretraining seeds "
+        "(arXiv:2106.16163)."
     )
     return [*sentences, *([of_one] if labels else [])]
 
@@ -122,8 +122,11 @@ def _superseded(section: Section) -> list[str]:
         return []
     keys = {key for both in pairs for key in differing_settings(both)}
     settings = f" They had other settings: {listed(sorted(keys), most=SHOWN_VALUES)}." if keys else ""
-    changed = any(old.tags.get(tags.FINGERPRINT) != new.tags.get(tags.FINGERPRINT) for old, new in pairs)
-    text = f"Older runs of the same arm and seeds, superseded by the latest: {len(pairs)}."
+    alike = [(old, new) for old, new in pairs if old.is_measured == new.is_measured]
+    changed = any(old.tags.get(tags.FINGERPRINT) != new.tags.get(tags.FINGERPRINT) for old, new in alike)
+    unmeasured = len(alike) < len(pairs)
+    which, by = ("Older or unmeasured", "latest measured") if unmeasured else ("Older", "latest")
+    text = f"{which} runs of the same arm and seeds, superseded by the {by}: {len(pairs)}."
     return [f"{text}{' Code or versions had changed in between: the fingerprints differ.' * changed}{settings}"]
 
 
@@ -191,12 +194,11 @@ ENERGY = "inference/energy_j_per_token"
 MILLION = 1e6
 """Tokens that an energy is shown for: that of one has too many zeros."""
 INTRO = """\
-Mean over replicates, ± its sample standard deviation where there are several; seeds share their launches, so that timings by
-launch spread over sessions."""
+Means over replicates ± the sample standard deviation. Seeds share launches; timings by launch vary over sessions."""
 
 
 def part(section: Section) -> list[document.Section]:
-    """What the figures are, and the table; empty where no row has any of them."""
+    """The section on figures in detail, with their meaning; empty if no row has any."""
     above = {*metrics.JUDGED_BY} & {*SHOWN.task} - {*by_the_wall(section)}
     names = [name for name in present(section, SHOWN.detail) if name not in above]
     if not names:
@@ -233,7 +235,7 @@ def intro(section: Section, names: list[str]) -> str:
 
 
 def chapter(comparison: Comparison, section: Section, first: list[str], last: list[str]) -> document.Section:
-    """All of a task; `first` and `last` are sentences around the notes that every section has."""
+    """The section of a task; `first` and `last` are sentences around its notes."""
     sentences = [*first, *section_notes(section), *without_score(comparison, section), *last]
     about = "before and after" if len(comparison.labels) > 1 else "measured"
     several = len(comparison.selected_tasks) > 1 and not section.is_pretraining

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from harness import metrics, tags
 from harness.comparison import arms, by_launch
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Design, Replicate, Spread, Tells, pair
+from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Design, Replicate, Spread, Tells, pair, quantiles
 from harness.comparison.plateau import LOSS
 from harness.comparison.runs import Run
 from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section, results_of
@@ -76,14 +76,14 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
 def lacking(change: Change, evidence: Evidence, unit: str) -> str:
     """Why a change is inconclusive: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
     replicates = change.pairs_are
-    more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 would settle this effect size`
+    more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if the effect is as measured`
     if change.needed:
         number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
         more = f"needs {number} {replicates}"
         if change.minutes is not None and change.needed <= MOST_PAIRS:
             more += f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more"
     if change.needed_as_measured and not (change.needed and change.needed <= change.needed_as_measured):
-        as_measured = f"; {change.needed_as_measured:,} {'' if more else f'{replicates} '}would settle this effect size"
+        as_measured = f"; {change.needed_as_measured:,} {'' if more else f'{replicates} '}if the effect is as measured"
     if not evidence.has_enough:
         return (more or f"needs {evidence.fewest} {replicates} or more") + as_measured
     if evidence.tells is Tells.NO_EQUALITY:
@@ -92,7 +92,8 @@ def lacking(change: Change, evidence: Evidence, unit: str) -> str:
         floor = amount(evidence, evidence.floor or 0.0, unit)
         return (f"noise floor {floor}" if evidence.ratio else f"one item is {floor}") + as_measured
     if change.is_below_items:
-        return f"sampling error ± {amount(evidence, evidence.items_reach(change.factor), unit)}{as_measured}"
+        half = quantiles(change.factor, evidence.looks)[0] * evidence.found.items  # of the interval, with any number of seeds
+        return f"sampling error ± {amount(evidence, half, unit)}{as_measured}"
     return (more + as_measured).removeprefix("; ")
 
 
@@ -111,15 +112,6 @@ def size_text(change: Change, unit: str) -> str:
     return formats.difference(change.percent, "%", ends) + confidence
 
 
-def short_text(change: Change | None, unit: str) -> str:
-    """`−12.3 % ▲`, of a score in points: the mark alone; a dash without a change."""
-    if change is None:
-        return DASH
-    size = formats.difference(change.absolute, unit) if unit in SHARES else formats.percent(change.percent)
-    mark = MARKS[change.verdict].partition(" ")[0] if change.verdict else ""  # without a word where it is no merit
-    return f"{size} {mark}".rstrip()
-
-
 def with_change(cell: Cell, change: Change | None, text: str) -> Cell:
     """The cell with the change below its value, in these words."""
     verdict = change.verdict.value if change and change.verdict in (Verdict.BETTER, Verdict.WORSE) else ""
@@ -132,8 +124,8 @@ TESTED = "Differences with their tests"
 """Heading above DIFFERENCES and their table."""
 DIFFERENCES = """\
 Differences, arm minus {baseline}, {how} (launches by round; times, rates and memories in percent): mean [t interval],
-verdict, p of the t test, number of {what}. p and interval are corrected for the number of arms in a column (Holm), so that
-a column of equal arms holds a false difference in one study of twenty; a single arm has the {level:.0f} % interval."""
+verdict, p of the t test, number of {what}. p and interval are corrected for the number of arms in a column (Holm): of
+equal arms, a column has a false difference in one study of twenty. A single arm has the {level:.0f} % interval."""
 CLUSTERS = """ With several pretrainings the interval is over pretrainings: differences are averaged over the fine-tunings
 of each first (nested model; see Multi-Bootstrap, arXiv:2106.16163)."""
 
@@ -224,7 +216,7 @@ def before_after(section: Section) -> list[Table]:
 
 
 def replicates(row: Row) -> Cell:
-    """How often it was trained; a column is sorted by the number of pretrainings where there are some."""
+    """Number of replicates of the arm, sortable by pretrainings if there are any."""
     text = replicates_text(row)
     pretrainings = {run.replicate.pretrain_seed for run in row.runs} - {""}
     return Cell(text, len(pretrainings) or len(row.runs), "pretraining" if pretrainings else "seed")
@@ -236,7 +228,7 @@ def replicates_text(*rows: Row) -> str:
     pretrainings = _counted_noun(_from_to([len(of_row) for of_row in counts]), "pretraining")
     if all(run.is_pretraining for row in rows for run in row.runs):
         return pretrainings
-    of_seeds = rows[0].first.tags.get(tags.DESIGN, Design.SEEDS) == Design.SEEDS
+    of_seeds = rows[0].first.design is Design.SEEDS
     each = _counted_noun(_from_to([count for of_row in counts for count in of_row.values()]), "seed" if of_seeds else "run")
     return f"{pretrainings} × {each}" if any(counts[0]) else each
 
@@ -258,7 +250,7 @@ def references(section: Section) -> list[tuple[str, str, Cell | None]]:
 
 
 def majority(section: Section) -> Cell | None:
-    """The score of always answering the same, a range where the runs differ in it; None where no run has it."""
+    """Score of the majority baseline, a range if runs differ; None if no run has it."""
     return _range(section, MAJORITY, "score")
 
 

@@ -66,7 +66,7 @@ def test_another_run_state_number_audit_or_argument_is_another_report(update, tr
     assert update()
     tracking.client.log_metric(number, "eval/score", 0.25)
     assert update()
-    tracking.client.set_tag(number, "status", "killed")
+    tracking.client.set_tag(number, "harness.status", "killed")
     assert update()
     assert update("--baseline", "small")
     assert update()

@@ -87,6 +87,7 @@ def test_file_that_is_no_store_is_left_alone(tmp_path, monkeypatch, capsys, cont
     assert Path("x.db").read_bytes() == content
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -158,7 +159,7 @@ def test_a_disk_that_is_full_leaves_the_report_before_whole(run_python):
     ], done.stderr
 
 
-@pytest.mark.parametrize(("study", "folder"), [("a b/c", "a_b_c"), ("../up", "__up"), ("v1.2", "v1.2")])
+@pytest.mark.parametrize(("study", "folder"), [("a b/c", "a_b_c-539138d5"), ("../up", "__up-8c722b8a"), ("v1.2", "v1.2")])
 def test_study_name_stays_inside_the_reports_folder(study: str, folder: str):
     assert default_out(study) == Path("multirun", "reports", folder)
 

@@ -129,7 +129,7 @@ def test_a_look_says_what_is_resolved_and_waits_for_the_rest(scored):
     looked = after_look.judge(compare("s", runs_of(scored, scores)))
     assert looked["unresolved"] == ["late", "open"]
     assert looked["arms"]["new"].endswith("▲ better")
-    assert "seeds would settle this effect size" in looked["arms"]["open"] or "needs" in looked["arms"]["open"]
+    assert "seeds if the effect is as measured" in looked["arms"]["open"] or "needs" in looked["arms"]["open"]
 
 
 def test_a_look_at_pretrainings_is_at_their_masked_loss(make_run):

@@ -25,6 +25,7 @@ def text(files) -> str:
     return files["report.md"].decode()
 
 
+@pytest.mark.long
 def test_sizes_speed_and_scores_have_their_spread(text):
     first, *_ = [line for line in text.splitlines() if line.startswith("| albert |")]
     assert "0.810 ± 0.010" in first
@@ -46,5 +47,5 @@ def test_the_only_arm_needs_no_name_and_the_first_sentence_says_what_it_reached(
     text = render(study_of(compare("s", runs)), "md")["report.md"].decode()
     first = text.split("\n\n")[1]
     assert first.startswith(
-        "**albert**: score 0.800 (accuracy on sst2); one arm, so that nothing is compared. **Cost**: parameters"
+        "**albert**: score 0.800 (accuracy on sst2); only one arm, nothing to compare. **Cost**: parameters"
     )

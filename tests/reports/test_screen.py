@@ -98,6 +98,11 @@ def test_of_many_arms_the_baseline_and_the_best_are_shown(scored):
     assert len(texts(screen(comparison, ["all"]))) == 30
 
 
+def test_an_arm_that_did_not_finish_is_named(make_run):
+    runs = [make_run(values={"eval/score": 0.5}), make_run("lost", status="diverged")]
+    assert "**Not finished, and not counted**: lost on sst2 (1 diverged)." in screen(compare("s", runs)).notes
+
+
 def test_a_long_name_has_several_lines(study):
     shown = screen(study(**{"base": {}, "minilm+half_depth+narrow+local_heads dtype=bf16": {}}))
     assert shown.table.rows[1][0].lines == ["minilm+half_depth+", "narrow+local_heads", "dtype=bf16"]
@@ -107,7 +112,7 @@ def test_an_inconclusive_score_says_what_would_decide_it(scored):
     arms = {"base": [0.80, 0.81, 0.82], "noisy": [0.70, 0.80, 0.88], "worse": [0.2, 0.21, 0.22]}
     runs = [run for arm, scores in arms.items() for run in scored(arm, {"sst2": scores})]
     (note,) = (note for note in screen(compare("s", runs, "base")).notes if note.startswith("Inconclusive: "))
-    assert note == "Inconclusive: noisy (needs 842 seeds; 92 would settle this effect size)."
+    assert note == "Inconclusive: noisy (needs 842 seeds; 92 if the effect is as measured)."
 
 
 def test_the_table_for_a_paper_is_named_before_the_report(monkeypatch, capsys):

@@ -68,6 +68,7 @@ def chapters(markdown: str) -> list[str]:
     return re.findall(r"(?m)^## .*", markdown)
 
 
+@pytest.mark.long
 def test_the_first_page_is_an_answer_a_table_a_sentence_of_theory_and_a_picture(default, study_of):
     shown, fold, rest = render(study_of(default))["report.md"].decode().partition("<details>")
     assert fold
@@ -83,6 +84,7 @@ def test_the_first_page_is_an_answer_a_table_a_sentence_of_theory_and_a_picture(
     assert "bag: accuracy" in rest
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_the_end_of_its_sweep_fits_on_a_screen(default, study_of, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
@@ -91,6 +93,7 @@ def test_the_end_of_its_sweep_fits_on_a_screen(default, study_of, monkeypatch, c
     assert max(map(len, shown.splitlines())) <= int(columns)
 
 
+@pytest.mark.long
 def test_every_chapter_of_a_large_study_is_in_the_fold(default, study_of, monkeypatch):
     small = render(study_of(default))
     monkeypatch.setattr(comparing, "SMALL_RUNS", 26)
@@ -107,6 +110,7 @@ def test_every_chapter_of_a_large_study_is_in_the_fold(default, study_of, monkey
     assert all("In brackets: 95 %" in text or text.startswith(("- ", "## Arm")) for text in missing)  # said in two places
 
 
+@pytest.mark.long
 def test_the_page_shows_the_same_and_folds_whole_chapters(default, study_of):
     files = render(study_of(default))
     page = Visible(files["report.html"])

@@ -1,6 +1,7 @@
 """A study whose baseline failed: its other arms are reported, without changes, and the first line says why."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,13 @@ def test_it_is_reported_without_changes(runs, study_of, name):
     assert not re.search("[▲▼△▽≈~] (better|worse|same|inconclusive)", text.partition("## How to read")[0])
     assert "0.800" in next(line for line in text.splitlines() if line.startswith("| albert |"))
     assert "albert, new on sst2; 2 seeds each." in text
+
+
+def test_the_page_explains_its_words(runs, study_of):
+    page = render(study_of(compare("s", runs)), "html")["report.html"].decode()
+    words = re.findall(r"^\| \*\*(.+)\*\*", Path(__file__).parents[2].joinpath("docs/glossary.md").read_text(), re.M)
+    assert all(f'<th scope="row">{word}</th>' in page for word in words)
+    assert ">better, worse, equivalent or inconclusive</td>" in page
 
 
 def test_the_first_line_names_error_command_and_other_baselines(runs, study_of):

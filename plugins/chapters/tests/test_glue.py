@@ -96,7 +96,7 @@ def test_average_is_compared_in_pairs_of_seeds(tracking):
     _, summary = reported()
     # by seed: (0.41 + 0.83 + 0.77 - 1.85) / 3 = 0.05333 and (0.43 + 0.85 + 0.78 - 1.93) / 3 = 0.04333
     page = " ".join(re.sub("<[^>]*>", " ", Path("here/report.html").read_text()).split())
-    told = "~ inconclusive: needs 9 seeds; 3 would settle this effect size, p 0.066, 2 seeds"
+    told = "~ inconclusive: needs 9 seeds; 3 if the effect is as measured, p 0.066, 2 seeds"
     assert f"+4.8 [−1.5, +11.2] points {told}" in page
     rows = summary[summary["metric"] == "glue/average"].set_index("arm")
     assert rows["task"].tolist() == ["glue", "glue"]

@@ -91,8 +91,16 @@ def test_the_first_picture_of_a_swept_number_is_its_curve(make_run, study_of):
     assert [name for name in chapter.files if name.endswith(".svg")] == ["along_setting.svg", "changes.svg"]
     text = "\n".join(chapter.paragraphs)
     assert text.index("](along_setting.svg)") < text.index("](changes.svg)")
-    assert b"mask_rate" in chapter.files["along_setting.svg"]
-    assert b"<title>base+mlm, sst2\nmask_rate: 0.600\nscore: 0.651" in chapter.files["along_setting.svg"]
+    picture = chapter.files["along_setting.svg"]
+    assert b"mask_rate" in picture
+    assert b"<title>base+mlm, sst2\nmask_rate: 0.600\nscore: 0.651" in picture
+
+
+def test_the_axis_of_a_swept_number_ends_above_the_highest_score(make_run):
+    lifted = {tags.LIFTED: '["model.depth"]'}
+    runs = [make_run(f"base depth={depth}", 0, {SCORE: 1.0}, {"model.depth": depth}, **lifted) for depth in "123"]
+    _, files = along.along_setting(compare("s", runs, "base depth=1"))
+    assert files["along_setting.svg"].figure.axes[0].get_ylim() == pytest.approx((0.93, 1.04))
 
 
 @pytest.mark.parametrize("second", ["2", "gelu"])

@@ -72,9 +72,12 @@ def test_fine_tunings_of_one_pretraining_are_one_replicate(make_run):
     assert trade_offs.front(compare("s", runs, "a").sections, ["a", "b"], PARAMETERS).replicates == 2
 
 
-def test_cost_that_an_arm_lacks_gives_no_front(front, make_run):
+def test_an_arm_without_a_cost_is_left_out_of_its_front(front, make_run):
     runs = [make_run("a", 0, {"eval/score": 0.8, PARAMETERS: 1.0}), make_run("b", 0, {"eval/score": 0.8})]
     assert trade_offs.front(compare("s", runs, "a").sections, ["a", "b"], PARAMETERS) is None
+    runs.append(make_run("c", 0, {"eval/score": 0.9, PARAMETERS: 1.0}))
+    places = trade_offs.front(compare("s", runs, "a").sections, ["b", "a", "c"], PARAMETERS).places
+    assert [(label, place.score, place.dominated_by) for label, place in places.items()] == [("a", 0.8, "c"), ("c", 0.9, None)]
 
 
 def test_latency_is_resampled_by_round(timed):

@@ -59,6 +59,14 @@ def test_the_scores_shown_are_those_that_decide_where_an_arm_has_more_replicates
     assert trade_offs.COMMON not in chapter({"base": (("a",), 1, [0.5, 0.52]), "small": (("a",), 2, [0.55, 0.57])})
 
 
+def test_an_arm_without_a_cost_has_a_dash_in_its_column(make_run, study_of, typical):
+    runs = [make_run(arm, 0, typical(size, 0.8)) for arm, size in (("base", 1), ("small", 2), ("untimed", 1))]
+    del runs[-1].metrics["inference/latency_ms_p50"]
+    text = "\n".join(trade_offs.chapter(study_of(compare("s", runs))).paragraphs)
+    assert line(text, "base")[4] == "dominated by small"
+    assert line(text, "untimed")[3:5] == ["dominated by small", "–"]
+
+
 def test_one_arm_or_no_score_gives_no_chapter(chapter, make_run, study_of):
     assert chapter({"base": (("a",), 1, [0.8])}) == ""
     runs = [make_run(arm, 0, {"model/params_total": 5.0}) for arm in ("base", "small")]

@@ -28,7 +28,7 @@ def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output)
     assert "2 of 2" in lines["albert, tiny, bag"]
     assert lines["albert, tiny, bag"].split()[-2:] == ["-", "-"]  # neither probed nor known
     assert "6 runs: 1 done, 5 to do" in shown.stdout
-    assert "(without 4 whose time is not known)" in shown.stdout
+    assert "(without 4 of unknown duration)" in shown.stdout
     assert sorted(output.glob("default/*/*")) == before != []
 
 
@@ -123,7 +123,7 @@ def test_the_trials_of_a_search_are_counted_with_their_epochs_and_without_the_ro
     text = group("base, tiny, mlm", 1, 0, Pace(1000.0, None, "a probe"), monkeypatch)
     text.runs[0].config = resolve.pretraining_of(run)  # which the trials share
     lines = plan.summary([text, made], Timing(1, 0, (1, 1), 20.0))
-    assert "Trials of the search, before them: 3.6 GFLOP of training, about 3 min" in lines
+    assert "Search trials, before these runs: 3.6 GFLOP of training, about 3 min" in lines
     assert lines[-1] == "In all about 21 min 40 s to 21 min 40 s"
     (line,) = plan.extrapolated([text, made], Plan(price=36.0))
     assert line.startswith("Extrapolated: about 21 min 20 s of one device, 12.80 at 36 an hour")
@@ -150,10 +150,13 @@ def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, out
     shown = run_harness("plan", *plain, "sweep.until=resolved", "sweep.most_seeds=5")
     assert shown.returncode == 0, shown.stderr
     assert "3 replicates  5 replicates  known from" in shown.stdout
+    announced = "Adding seeds until every arm has a verdict (sweep.until): interim analyses after 3, 5 seeds"
+    assert announced in shown.stdout.replace("\n", " ")
     assert "no earlier replicate: sampling error alone, at a score of 0.8" in shown.stdout
     assert "verdicts need" not in shown.stdout
     two = run_harness("plan", *plain, "seed=0,1")
     assert "only 2 seeds; verdicts need 3" in two.stdout
+    assert "Adding seeds" not in two.stdout
     assert run_harness(*plain, "seed=0,1,2", "tracking=none").returncode == 0
     known = run_harness("plan", *plain, "seed=3,4,5,6")
     assert "4 replicates" in known.stdout

@@ -14,7 +14,8 @@ from harness.terminal import WIDTH
 def ids(tracking, typical) -> list[str]:
     """base and a smaller model in the same study, each with a folder's name."""
     other = {"finetune.epochs": "3", "finetune.note": "x" * 300, "study": "s"}
-    settings = ({"model.window": "8", "study": "before_after", "arm": "base"}, other)
+    base = {"model.window": "8", "study": "before_after", "arm": "base", "environment.load_average": "11.4921875"}
+    settings = (base, other | {"environment.load_average": "0.5"})
     values = (typical() | {"eval/examples": 100.0}, typical(2.0, 0.75) | {"eval/loss": 0.4})
     return [
         tracking.log(arm, values=of, params=params | {"environment.cores": cores}, fingerprint=fingerprint * 8, session="s1")
@@ -47,6 +48,7 @@ def test_only_what_differs_is_shown_with_units(ids, capsys):
     assert [cell.strip() for cell in lines_of(text, "finetune.epochs")[0]] == ["finetune.epochs", "–", "3"]
     assert not any(lines_of(text, name) for name in ("study", "arm ", "seed", "eval/majority_score", "environment.torch"))
     assert [cell.strip() for cell in lines_of(text, "environment.cores")[0]] == ["environment.cores", "2", "4"]
+    assert [cell.strip() for cell in lines_of(text, "environment.load")[0]] == ["environment.load_average", "11.49", "0.5"]
     assert [cell.strip() for cell in lines_of(text, "eval/score")[0]] == ["eval/score", "0.800", "0.750", "−5.0 points"]
     row = ["inference/latency_ms_p50", "12.3 ms", "6.15 ms", "−50.0 %"]
     assert [cell.strip() for cell in lines_of(text, "inference/latency_ms_p50")[0]] == row

@@ -61,6 +61,7 @@ def test_items_that_leave_the_limit_open_pass_nobody(log, capsys):
     assert "an equal arm needs over 1,000 seeds" in " ".join(text.split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
@@ -147,6 +148,7 @@ def test_an_archive_is_judged_by_its_predictions_as_its_report_is(capsys):
     assert section.errors_of_both("factorized+mlm").share_apart < 0.1
 
 
+@pytest.mark.long
 def test_a_variant_may_be_named_new(log, capsys):
     """Its arms with a setting were taken for arms of the study that is judged, and not judged."""
     for study, loss in (("old", 0.0), ("new", 0.1)):
@@ -157,6 +159,7 @@ def test_a_variant_may_be_named_new(log, capsys):
     assert (code, "worse: new dtype=bf16" in text, "failed: 1 of 2 tests" in text) == (1, True, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("task", "metric"), [("sst2", "eval/score"), ("pretraining", "pretrain/masked_accuracy")])
 def test_an_arm_that_diverged_with_some_seeds_is_not_judged_by_the_others(tracking, capsys, task, metric):
     def log(arm: str, scores: list[float]) -> None:
@@ -248,7 +251,8 @@ def test_timings_of_one_session_are_judged_by_round(tracking, capsys):
     tracking.log_timed("base", [10.1, 10.0, 10.0, 9.9], replicate="true")
     tracking.log_timed("same", [10.0, 10.0, 10.1, 9.9])
     tracking.log_timed("slow", [15.0, 15.1, 14.9, 15.0])
-    assert gate(capsys, "--study", "before_after", "--arm", "same", "--max-slowdown", "5%")[0] == 0
+    code, text = gate(capsys, "--study", "before_after", "--arm", "same", "--max-slowdown", "5%")
+    assert (code, "\nwithin the limits: same\n" in text) == (0, True)
     code, text = gate(capsys, "--study", "before_after", "--max-slowdown", "5%", "--timing", "inference/tokens_per_s")
     assert (code, "failed: 1 of 2 tests" in text, "inferior" in text) == (1, True, True)
 
@@ -276,6 +280,7 @@ def test_memory_is_judged_by_seed(tracking, typical, capsys):
     assert gate(capsys, "--study", "before_after", "--max-memory", "5%", "--arm", "fat")[0] == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

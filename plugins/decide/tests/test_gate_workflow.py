@@ -37,4 +37,4 @@ def test_script_passes_code_that_is_the_same(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("same: base\npassed: 7 tests\n")
+    assert done.stdout.endswith("within the limits: base\npassed: 7 tests\n")

@@ -10,6 +10,7 @@ import pytest
 from fuzzing import changed
 from watched import outside, watched
 
+from harness.errors import InputError
 from harness.plugins.decide.ledger import Ledger
 from harness.reports.__main__ import main
 
@@ -173,6 +174,7 @@ def test_hostile_ledgers_are_data(study, line, capsys, family):
         assert {path.name for path in Path().iterdir()} == {"loop.jsonl", "multirun"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["FIFO", "device", "folder", "link", "dangling link", "large"])
 def test_a_ledger_is_a_regular_file_of_a_limited_size(study, capsys, kind):
     ledger, other = Path("loop.jsonl"), Path("other")
@@ -201,3 +203,10 @@ def test_lines_stay_byte_for_byte(line, tmp_path):
         ledger.add({key: value for key, value in line.items() if key not in ("time", "look", "looks")}, 2)
     assert path.read_text().splitlines()[0] == content
     assert [one["look"] for one in Ledger.read(path).lines] == [1, 2]
+
+
+def test_a_line_without_the_limit_of_the_first_is_refused(line, tmp_path):
+    path = tmp_path / "loop.jsonl"
+    path.write_text("".join(json.dumps(line | {"looks": looks}) + "\n" for looks in (2, None)))
+    with pytest.raises(InputError, match="line 2 is not a candidate: looks= of line 1 is another"):
+        Ledger.read(path)

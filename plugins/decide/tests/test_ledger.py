@@ -134,6 +134,7 @@ def test_a_cost_that_is_one_percent_higher_is_seen_in_one_run(log, capsys):
     assert (code, "exact count, worse by more than 1%: sst2 dear model/flops_forward" in text) == (1, True)
 
 
+@pytest.mark.long
 def test_one_task_under_two_conditions_is_two_tasks_of_the_frontier(tracking, typical, capsys):
     """`low` is better under the second of them alone, `high` by as much under both."""
     for arm, gains in {"base": (0.0, 0.0), "low": (0.0, 0.05), "high": (0.05, 0.05)}.items():
@@ -174,6 +175,7 @@ def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
     assert lines()[1]["level"] == pytest.approx(lines()[0]["level"] / 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "content", "message"),
     [
@@ -217,6 +219,7 @@ def test_arms_that_are_more_than_the_looks_left_spend_none(two, log, capsys):
     assert gate(capsys, *LEDGER, "--looks", "1", "--arm", "other")[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [("--max-drop", "1%"), ("--against", "old"), ("--json",), ("--looks", "3")])
 def test_a_ledger_is_shown_alone(two, capsys, more):
     """A gate whose --study was forgotten showed it and passed."""
@@ -269,6 +272,7 @@ for number in range(60):
 """
 
 
+@pytest.mark.long
 def test_two_processes_at_once_lose_no_candidate_and_give_each_a_look_of_its_own(start_process, tmp_path):
     for process in [start_process("-c", ADDING, name) for name in ("a", "b")]:
         assert process.wait() == 0, process.stderr.read()

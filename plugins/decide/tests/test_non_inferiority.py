@@ -48,6 +48,7 @@ def outcomes(effect: float, seeds: int, sd: float = 0.01, items: int | None = No
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [2, 3, 10])
 @pytest.mark.parametrize("items", [None, 56, 872])
 def test_an_inferior_arm_seldom_passes(seeds, items):
@@ -55,6 +56,7 @@ def test_an_inferior_arm_seldom_passes(seeds, items):
     assert outcomes(-0.02, seeds, items=items)[Outcome.PASSED] / STUDIES <= 0.05 + allowance(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_an_equal_arm_fails_as_often_as_the_design_says(seeds):
     """Power of the one-sided t test: the noncentral t distribution."""

@@ -18,7 +18,7 @@ SD, ITEMS, TASKS, TESTS = 0.015, 300, 3, 4
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("seeds", "items"), [(5, EVER), (10, ITEMS), (EVER, ITEMS)])
+@pytest.mark.parametrize(("seeds", "items"), [(3, EVER), (3, ITEMS), (5, EVER), (10, ITEMS), (EVER, ITEMS)])
 def test_the_smallest_difference_is_shown_in_four_of_five_simulated_studies(seeds: int, items: int):
     """By the tests of a table of five arms, the first of Holm's: the mean over tasks scatters less than each of them."""
     size = Plan(arms=TESTS + 1, tasks=TASKS, sd=SD).smallest(seeds, items)
@@ -29,12 +29,12 @@ def test_the_smallest_difference_is_shown_in_four_of_five_simulated_studies(seed
         values = {Replicate("", str(seed)): 0.8 + value for seed, value in enumerate(rng.normal(difference, sd, count))}
         found = change(metrics.get("eval/score"), dict.fromkeys(values, 0.8), values, items=of_items).evidence.found
         shown += TESTS * found.t_test_p() <= paired.LEVEL
-    assert shown / 1000 == pytest.approx(0.8, abs=0.06)
+    assert shown / 1000 == pytest.approx(0.8, abs=0.04)
 
 
 def test_seeds_alone_are_what_scipy_says():
     size = Plan(sd=SD).smallest(10, EVER)
-    assert stats.nct.sf(stats.t.ppf(0.975, 9), 9, size / (SD / math.sqrt(10))) == pytest.approx(0.8, abs=0.02)
+    assert stats.nct.sf(stats.t.ppf(0.975, 9), 9, size / (SD / math.sqrt(10))) == pytest.approx(0.8, abs=0.001)
 
 
 def test_what_a_difference_takes_is_the_first_number_that_shows_it():

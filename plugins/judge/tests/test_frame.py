@@ -43,13 +43,14 @@ def change_of(comparison: Comparison, metric: str = HEADLINE):
 
 
 WRONG = [
-    (table().drop(columns="task"), "do not say the task"),
-    (table(task=None), "do not say the task"),
+    (table().drop(columns="task"), "lack the task"),
+    (table(task=None), "lack the task"),
     (table().iloc[:0], "no rows"),
     (pd.concat([table(), table()[["arm"]]], axis=1), "two columns 'arm': expected one"),
     (table(seed=0), "arm 'a', task 'rte', seed '0', metric 'accuracy' is in two rows"),
     (table(value=[math.nan] + [0.7] * 7), "seed '0', metric 'accuracy': its value is not a finite number"),
     (table(value=["much"] + [0.7] * 7), "is not a finite number"),
+    (table(value=[True] + [0.7] * 7), "is not a finite number"),
     (table(value=[math.inf] + [0.7] * 7), "is not a finite number"),
     (table(value=[70.0] + [0.7] * 7), "is 70, in a unit of share: expected at most 1 or unit="),
     (table(unit=["percent"] * 4 + ["share"] * 4), "has the units percent, share: expected one unit"),
@@ -64,7 +65,15 @@ WRONG = [
     (table(error="small"), "its column error has 'small'; expected a number"),
     (table(error=1 - table()["value"]), "its column error has an error rate, 1 - value; expected a standard error"),
     (table(metric="loss", value=1e308), "its column value has '1e+308'; expected a number from -1e+100 to 1e+100"),
-    (table(metric="latency", unit="us", value=-1), "seed '0', metric 'latency' is below 0, in a unit of us: expected 0"),
+    (table(metric="latency", unit="us", value=-1), "seed '0', metric 'latency' is -1, in a unit of us: expected more than 0"),
+    (table(metric="latency", unit="us", value=[0] + [1] * 7), "metric 'latency' is 0, in a unit of us: expected more than 0"),
+    (table(value=[-1] + [0.7] * 7), "metric 'accuracy' is -1, in a unit of share: expected 0 or more"),
+    (table(direction="lower"), "accuracy has the direction 'lower': expected higher, or another name of the metric"),
+    (table(seed=[*SEEDS, *SEEDS[:3], None]), "arm 'b', task 'rte', metric 'accuracy': its seed is missing; expected one"),
+    (table(seed=[*SEEDS[:3], "Mean"] * 2), "the seed 'Mean' is the name of an average: expected single seeds"),
+    (table(task=["rte", "rte", "rte", "average"] * 2), "the task 'average' is the name of an average"),
+    (table(value=[10**400] + [0.7] * 7), "these results cannot be compared (OverflowError: int too large"),
+    (table(item=[[0]] * 8), "these results cannot be compared (TypeError: unhashable type: 'list')"),
 ]
 
 
@@ -101,8 +110,8 @@ def test_small_scores_and_errors_in_percent_are_no_shares():
 def test_seeds_that_a_program_wrote_as_numbers_with_a_point_are_the_same_seeds():
     seeds = ["0.0", "1.0", "2.0", "3.0", "0", "1", "2", 3.0]
     assert frame.said(frame.checked(table(seed=seeds)))[0] == "2 arms, 1 task, 4 seeds, paired by seed."
-    empty = table(seed=["", "1", "2", "3", None, "1", "2", "3"])
-    assert frame.said(frame.checked(empty))[0] == "2 arms, 1 task, 4 seeds, paired by seed."
+    empty = table(seed=[""] * 4 + [None] * 4).iloc[[0, 4]]
+    assert frame.said(frame.checked(empty))[0].startswith("2 arms, 1 task, one value per arm")
     names = ["v1.0"] * 4 + ["v1"] * 4
     assert {*frame.checked(table(arm=names)).rows["arm"]} == {"v1.0", "v1"}
 
@@ -285,6 +294,11 @@ def test_what_is_missing_is_said():
         "Fewer seeds: b on cola (2 of 4), a on rte (3 of 4).",
     ]
     assert frame.said(frame.checked(pd.concat([table(), table(task="cola").iloc[:4]])))[1].startswith("Missing: b on cola;")
+    other = frame.said(frame.checked(table(seed=[0, 1, 2, 3, 1, 2, 3, 4], items=[16] * 4 + [7] * 4)))
+    assert other[1:] == [
+        "Fewer seeds: a on rte (4 of 5), b on rte (4 of 5).",
+        "Scores of a task are over unequal numbers of items: rte (7 to 16).",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -325,3 +339,10 @@ def test_equal_arms_are_rarely_told_apart(kind):
         changes = (over.change(label, HEADLINE) for label in "bcde")
         false += any(change and change.verdict in (Verdict.BETTER, Verdict.WORSE) for change in changes)
     assert false < stats.binom.ppf(0.99, count, 0.05)
+
+
+def test_tasks_of_one_seed_beside_others_are_said_to_have_no_table():
+    both = pd.concat([table(), table(seed="", task="cola").drop_duplicates(["arm", "task", "metric"])], ignore_index=True)
+    line = "No table has both tasks of one seed (cola) and of several: judge each in its own file."
+    assert line in frame.said(frame.checked(both))
+    assert line not in frame.said(frame.checked(table()))

@@ -54,6 +54,7 @@ def test_a_report_is_written_in_all_formats(write, tmp_path):
     assert lines[:3] == ["### results.csv", "", "2 arms, 2 tasks, 5 seeds, paired by seed."]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "line"), [(40, "and 32 more arms"), (9, "and 1 more arm")])
 def test_a_comment_of_many_arms_has_at_most_30_lines(count, line, write, tmp_path):
     path = write(table({f"arm{number}": 0.7 + number / 1000 for number in range(count)}, seeds=3))
@@ -145,10 +146,12 @@ def test_what_files_do_not_say_is_said_to_a_gate_and_a_plan(write, capsys):
     said = ["task=t", "unit=ms"]
     assert main(["gate", path, "baseline=base", "max_slowdown=5%", *said]) == 1
     assert "t     slow  latency" in capsys.readouterr().out
+    path = str(write(rows.rename(columns={"latency": "score"})))
     assert main(["power", f"pilot={path}", "task=t", "unit=percent", "direction=higher"]) == 0
     assert "from 1 pair of arms" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("file", "before"), [("github.yml", "before/results.csv"), ("gitlab.yml", "before.csv")])
 def test_the_examples_for_pull_requests_comment_and_gate(file, before, write, tmp_path, monkeypatch):
     """What they call of this tool works; a worse arm ends the job, after its comment."""

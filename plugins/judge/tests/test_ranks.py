@@ -8,6 +8,7 @@ import pyarrow
 import pytest
 from scipy import stats
 
+from harness import tags
 from harness.comparison import paired
 from harness.comparison.compare import compare
 from harness.comparison.paired import Design
@@ -52,6 +53,15 @@ def test_places_say_the_rank_its_interval_and_the_letters(scored):
     assert first.best > second.best > 0.1
     assert first.mean == pytest.approx(0.8205)
     assert first.interval[0] < 0.82 < 0.821 < first.interval[1]
+
+
+def test_an_arm_that_no_seed_changes_leaves_the_others_their_scatter(scored):
+    others = [run for arm in ("a", "b") for run in scored(arm, {"rte": [0.8 + noise / 100 for noise in NOISE[arm]]})]
+    fixed, equal = scored("base", {"rte": [0.79]}, **{tags.FIXED: "true"}), scored("base", {"rte": [0.79] * 5})
+    (first,), (second,) = ([one.places for one in rankings(compare("s", [*base, *others]))] for base in (fixed, equal))
+    assert first[0].best < 0.9
+    for one, other in zip(first, second, strict=True):
+        assert (one.label, one.best, one.interval) == (other.label, other.best, pytest.approx(other.interval))
 
 
 def test_scores_without_scatter_have_no_probability_of_being_best(scored):

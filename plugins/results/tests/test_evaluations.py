@@ -5,6 +5,7 @@ those of EncodEval and of the BabyLM challenge have the form of the files in the
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -125,6 +126,22 @@ def test_of_runs_with_one_seed_the_newest_counts(tmp_path: Path, capsys: pytest.
     assert "tiny-b colour 1-shot 1" in capsys.readouterr().err
 
 
+def test_items_of_other_documents_do_not_pair(tmp_path: Path):
+    for file in copied("lm_eval", tmp_path).glob("tiny-b/samples_animal_*"):
+        samples = [json.loads(line) for line in file.read_text().splitlines()]
+        file.write_text("\n".join(json.dumps(sample | {"doc_hash": "0"}) for sample in samples))
+    with pytest.raises(InputError, match=r"^animal 1-shot, doc_id 0: doc_hash differs between the results"):
+        results.checked([results.rows_of(tmp_path / "lm_eval" / arm, Asked()) for arm in ("tiny-a", "tiny-b")], Asked())
+
+
+def test_accuracy_in_shares_is_not_read_as_percent(tmp_path: Path):
+    expected = read("babylm", FIXTURES / "babylm")
+    for file in copied("babylm", tmp_path).rglob("best_temperature_report.txt"):
+        if "AVERAGE ACCURACY" in (text := file.read_text()):
+            file.write_text(re.sub(r"(?m)^(\w+: )?(\d+\.\d+)$", lambda found: f"{found[1] or ''}{float(found[2]) / 100}", text))
+    pd.testing.assert_frame_equal(read("babylm", tmp_path / "babylm"), expected)
+
+
 def test_samples_that_are_a_link_are_left_out(tmp_path: Path):
     for tool, pattern in (("lm_eval", "samples_*"), ("lighteval", "details_*")):
         for file in copied(tool, tmp_path).rglob(pattern):
@@ -140,6 +157,19 @@ def test_several_revisions_of_a_model_are_arms_and_another_metric_may_be_asked_f
     assert {*read("mteb", tmp_path)["arm"]} == {f"made/tiny-a@{1:040}", "made/tiny-a@later", "made/tiny-b"}
     pearson = read("mteb", folder / "later", metric="cosine_pearson")
     assert pearson[["arm", "metric"]].drop_duplicates().to_numpy().tolist() == [["made/tiny-a", "cosine_pearson"]]
+
+
+@pytest.mark.parametrize(
+    ("tool", "old", "new", "tasks"),
+    [
+        ("mteb", '"dataset_revision": "1"', '"dataset_revision": "2"', {"Colours@1", "Colours@2"}),
+        ("lm_eval", '"colour": 1.0', '"colour": 2.0', {"colour 1-shot@1.0", "colour 1-shot@2.0"}),
+    ],
+)
+def test_versions_of_a_task_are_tasks(tool: str, old: str, new: str, tasks: set[str], tmp_path: Path):
+    for file in copied(tool, tmp_path).glob("*tiny-b/**/*.json"):
+        file.write_text(file.read_text().replace(old, new))
+    assert {task for task in read(tool, tmp_path)["task"] if task.lower().startswith("colour")} >= tasks
 
 
 def test_seeds_may_be_taken_from_the_path(tmp_path: Path):

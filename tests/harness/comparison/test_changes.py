@@ -41,6 +41,21 @@ def test_a_report_shows_a_rise_from_below_zero_as_a_rise(make_run):
     assert "(+200.0 %)" in md(tables.before_after(section))
 
 
+def test_the_sampling_error_said_is_that_of_the_interval():
+    """Of equal changes nothing else scatters: 1.96 standard errors over the items."""
+    sides = [{Replicate("", str(seed)): value for seed in range(3)} for value in (0.8, 0.81)]
+    found = change(metrics.get("eval/score"), *sides, items=0.01)
+    assert found.interval[1] - found.absolute == pytest.approx(0.0196, rel=1e-3)
+    assert tables.lacking(found, found.evidence, "score").startswith("sampling error ± 2 points")
+
+
+def test_a_constant_of_the_task_has_no_sampling_error(make_run):
+    values = {"eval/score": 0.8, "eval/majority_score": 0.5, "eval/examples": 100.0}
+    section = compare("s", [make_run(arm, seed, values) for arm in ("base", "new") for seed in (0, 1, 2)]).sections[0]
+    assert section.change(section.rows[1], "eval/score").interval[1] > 0.05
+    assert section.change(section.rows[1], "eval/majority_score").interval == (0.0, 0.0)
+
+
 FLOPS = "pretrain/flops"
 
 

@@ -11,11 +11,12 @@ from scipy import stats
 from harness import metrics, tags
 from harness.comparison.compare import compare
 from harness.comparison.paired import Replicate
-from harness.comparison.section import EXAMPLES
+from harness.comparison.section import EXAMPLES, Pairing, change_over, over_tasks
 from harness.comparison.verdicts import Verdict, change, judge
 from harness.errors import InputError
 from harness.metrics import Direction
-from harness.reports.writing import tables
+from harness.reports.screen import screen
+from harness.reports.writing import section_text, tables
 
 S0, S1, S2, S5, S7 = (Replicate("", seed) for seed in "01257")
 LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"
@@ -43,6 +44,37 @@ def test_change_is_paired_by_the_seeds_that_both_have():
     assert result.percent == pytest.approx(-25)
 
 
+def test_a_score_that_no_seed_changes_is_judged_over_items_or_paired_with_every_seed(scored):
+    """Published weights are only scored; another arm is pretrained from them with three seeds, and a third task is trained."""
+    values, fixed = {EXAMPLES: 1000.0}, {tags.FIXED: "true"}
+    runs = [
+        *scored("base", {"similarity": [0.9]}, values, **fixed),
+        *scored("half", {"similarity": [0.8]}, values, **fixed),
+        *scored("same", {"similarity": [0.9]}, values, **fixed),
+        *(
+            one
+            for seed, score in enumerate((0.7, 0.71, 0.72))
+            for one in scored("healed", {"similarity": [score]}, values, **{tags.PRETRAIN_SEED: str(seed)})
+        ),
+        *scored("base", {"sst2": [0.9, 0.91, 0.92]}),
+        *scored("half", {"sst2": [0.7, 0.71, 0.72]}),
+    ]
+    comparison = compare("s", runs, "base")
+    section, trained = (next(one for one in comparison.sections if one.task == task) for task in ("similarity", "sst2"))
+    found = {row.label: section.change(row, SCORE) for row in section.rows if row.label != "base"}
+    assert [(one.verdict, one.n, one.pairs_are) for one in (found["half"], found["healed"])] == [
+        (Verdict.WORSE, 1000, "items"),
+        (Verdict.WORSE, 3, "pretrainings"),
+    ]
+    half = stats.norm.ppf(1 - 0.05 / 3 / 2) * math.sqrt(0.9 * 0.1 / 1000 + 0.8 * 0.2 / 1000)  # Bonferroni's, of three arms
+    assert found["half"].interval == pytest.approx((-0.1 - half, -0.1 + half), rel=0.02)
+    assert found["same"].verdict is not Verdict.WORSE
+    over = change_over([Pairing(one, one.row_of("base"), one.row_of("half")) for one in (section, trained)], SCORE)
+    assert (over.n, over.absolute) == (3, pytest.approx(-0.15))
+    unknown_seed = Replicate("", "")  # of a tool that states none: it is one run, not every one
+    assert over_tasks([{S0: 0.8, S1: 0.9}, {unknown_seed: 0.5}], logs=False) == {}
+
+
 def test_times_and_memories_are_compared_by_ratios():
     """Geometric means: half and twice as long are equally far from no change."""
     result = change(metrics.get(LATENCY), {S0: 10.0, S1: 40.0, S2: 99.0}, {S0: 5.0, S1: 80.0, S7: 1000.0})
@@ -59,7 +91,7 @@ def test_wide_interval_that_includes_zero_resolves_nothing():
     assert halves[result.needed] <= 0.01 < halves[result.needed - 1]
     assert tables.verdict_text(replace(result, seconds=30.0), "score") == (
         f"~ inconclusive: needs {result.needed} seeds, {(result.needed - 3) / 2:.0f} min more; "
-        f"{result.needed_as_measured} would settle this effect size"
+        f"{result.needed_as_measured} if the effect is as measured"
     )
     ends = {n: t.ppf(0.975, n - 1) * sd / math.sqrt(n) for n in (result.needed_as_measured - 1, result.needed_as_measured)}
     assert ends[result.needed_as_measured] < 0.02 / 3 <= ends[result.needed_as_measured - 1]
@@ -199,6 +231,23 @@ def test_run_without_pretraining_chooses_none_of_two_kinds_of_pretrained_ones(ma
     kinds = [HEALED, HEALED | {"pretrain.batch_size": "16"}]
     runs = [make_run("small", params=kind | tokenizer, **{tags.PRETRAINING: "f1"}) for kind in kinds]
     assert places([published, *runs]) == [["base"], ["small"], ["small"]]
+
+
+@pytest.mark.parametrize(
+    ("also", "sections"), [({}, 1), ({"measure.precision": "int8_dynamic"}, 2), ({"finetune.epochs": "9"}, 2)]
+)
+def test_unmeasured_runs_meet_the_measured_ones_that_are_trained_and_served_alike(make_run, also, sections):
+    """With `measure=none` a score is the same; a measured run counts before a newer one that was not."""
+    timed, untimed = {"measure.enabled": "True", "measure.rounds": "4"}, {"measure.enabled": "False", **also}
+    runs = [make_run(seed=seed, values={SCORE: 0.5}, params=timed, fingerprint="a") for seed in (0, 1)]
+    runs += [make_run(seed=seed, values={SCORE: 0.5}, params=untimed, fingerprint="b") for seed in (0, 1, 2)]
+    found = compare("s", runs)
+    assert len(found.sections) == sections
+    assert sections == 2 or found.runs == [runs[0], runs[1], runs[4]]
+    alone = "Older or unmeasured runs of the same arm and seeds, superseded by the latest measured: 2. They had other settings"
+    assert any(note.startswith(alone) for note in section_text.section_notes(found.sections[0])) == (sections == 1)
+    said = any("was run under 2 sets of conditions" in note for note in screen(found).notes)
+    assert said == (sections == 2)
 
 
 def test_sections_of_one_task_are_neighbours_and_pretraining_comes_first(make_run, pretrained):

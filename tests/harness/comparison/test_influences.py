@@ -1,9 +1,10 @@
 """How far single items move a score."""
 
 import numpy as np
+import pyarrow
 import pytest
 
-from harness.comparison import influences
+from harness.comparison import influences, items
 from harness.config.choices import TaskKind
 from harness.tasks import scores
 
@@ -59,7 +60,29 @@ def test_means_over_the_items_have_no_influences_of_their_own():
     labels, predicted = _random("classification", 20)
     assert influences.of_score("classification", "accuracy", labels, predicted) is None
     assert influences.of_score("classification", "f1_mismatched", labels, predicted) is None
-    assert influences.of_score("spans", "f1", [["a"]], ["a"]) is None
+    assert influences.of_score("spans", "exact_match", [["a"]], ["a"]) is None
+
+
+def test_the_f1_of_an_answer_is_that_of_the_score():
+    """Arms that match the same items exactly may overlap otherwise with the rest."""
+    labels = [["the red fox", "fox"], ["a dog"], [], ["x y z"], ["the"], ["no"]]
+    said = ["red fox.", "dog dog", "", "z y", "", "yes"]
+    moved, _ = influences.of_score("spans", "f1", labels, said)
+    singly = [scores.compute(TaskKind.spans, "f1", [one], [other]) for one, other in zip(labels, said, strict=True)]
+    assert moved == pytest.approx(np.array(singly) - np.mean(singly), abs=1e-6)
+    table = {"item": [*range(6)], "prediction": said, "answers": labels}
+    errors = items.errors(None, pyarrow.table(table))
+    assert items.of_both([(errors, errors)]).error_of("f1") == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_correlations_err_alike_whatever_the_scale_of_the_predictions(name: str, scale: float):
+    """Weak regressions predict about the mean: their distances from the labels agree, their correlations do not."""
+    labels, *noise = np.random.default_rng(0).normal(size=(3, 1000))
+    tables = [pyarrow.table({"item": [*range(1000)], "label": labels, "prediction": scale * one}) for one in noise]
+    error = items.of_both([(items.errors(None, tables[0]), items.errors(None, tables[1]))]).error_of(name)
+    assert error == pytest.approx((2 / 1000) ** 0.5, rel=0.05)
 
 
 @pytest.mark.parametrize(("kind", "name"), [("classification", "f1"), ("classification", "matthews"), ("tokens", "entity_f1")])

@@ -126,9 +126,7 @@ def test_tables_show_both_counts(section):
 def test_one_pretraining_is_said_in_one_sentence(section):
     result = section(base={"1": [0.8, 0.9]}, new={"1": [0.7, 0.9]})
     (sentence,) = section_text.section_notes(result)
-    assert sentence.startswith(
-        "One pretraining only: intervals of new are over fine-tuning seeds and hold for that pretraining alone"
-    )
+    assert sentence.startswith("Only one pretraining: intervals of new cover fine-tuning seeds, not other pretraining seeds")
     assert "Multi-Bootstrap" not in tables.differences_intro(result)
     assert section_text.section_notes(section(base=TWO, new=TWO)) == []
     assert section_text.section_notes(section(base={"": [0.8, 0.9]}, new={"": [0.7, 0.9]})) == []

@@ -226,6 +226,13 @@ def test_seeds_share_launches_and_do_not_multiply_them(timed):
     assert "(n " not in md(tables.before_after(result.sections[0]))
 
 
+def test_what_every_seed_has_of_its_own_is_averaged_in_a_timed_study_too(timed):
+    scores = [{"eval/f1": score, "eval/f1_low": score - 0.1} for score in (0.5, 0.7, 0.9)]
+    row = compare("s", [timed("base", [10.0, 11.0], seed, found) for seed, found in enumerate(scores)]).sections[0].rows[0]
+    assert row.mean("eval/f1") - row.mean("eval/f1_low") == pytest.approx(0.1)
+    assert row.spread("eval/f1_low").n == 3
+
+
 def test_other_percentiles_have_no_verdict(timed):
     result = compare("s", [*pair(timed), timed("slow", SLOW)])
     assert verdict(result, "slow", "inference/latency_ms_p90") is Verdict.OPEN

@@ -168,6 +168,7 @@ def test_an_arm_that_fails_on_one_seed_solves_no_task():
     assert paired.tells((1.0, 1.0, 0.5), (1.0, 0.99, 1.0), None, 0.01, (500, 500)) is Tells.EVERYTHING
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sd", "items"), [(0.02, 0.0), (0.02, 0.01)])
 def test_the_smallest_difference_is_found_four_times_of_five(sd: float, items: float):
     """And a quarter of it seldom: the items of all seeds are the same sample."""

@@ -71,6 +71,7 @@ def test_arm_without_a_run_on_a_task_has_a_dash(make):
     runs = [make("base", "solves", 1.0), make("base", "solves", 1.0, task="bag"), make("static", "solves", 1.0, task="bag")]
     text = "\n".join(diagnostics.chapter(Study(compare("study", runs))).paragraphs)
     assert any(line.startswith("| order |") and line.endswith("| – |") for line in text.splitlines())
+    assert "- bag, base, static: solves, why solves" in text
 
 
 def test_reason_of_a_stranger_cannot_break_the_table(make):

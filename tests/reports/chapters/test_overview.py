@@ -59,7 +59,7 @@ def test_sentences_say_what_the_tests_carry(result, no_study_is_small):
     lost, better = worse.rstrip(".").removeprefix("- **worse**: ").split("; ")
     assert better.startswith("**better** in inference memory (−50.0 ")
     assert re.fullmatch(r"\*\*worse\*\* in score \(−5\.2 \[−.*, −.*\] points over 2 tasks\)", lost)
-    low = "base on cola; small on cola"
+    low = "base, small on cola"
     assert cautions.startswith(f"- **Not shown to beat the majority baseline**, which ignores the text: {low}.")
 
 
@@ -72,7 +72,7 @@ def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
         for seed in (0, 1)
     ]
     caution = paragraphs(compare("s", runs))[-1]
-    assert "which ignores the text: base on cola; new on cola. No arm is better on cola: equal scores" in caution
+    assert "which ignores the text: base, new on cola. No arm is better on cola: equal scores" in caution
     one_learned = [*runs, make_run("third", 0, {SCORE: 0.9, "eval/majority_score": 0.5}, task="cola")]
     assert "No arm is better" not in paragraphs(compare("s", one_learned))[-1]
     alone = [run for run in runs if run.tags["arm"] == "base"]
@@ -123,7 +123,7 @@ def opening_of(make_run, arms: dict[str, dict[str, str]]) -> str:
 
 
 def test_a_study_of_pretraining_without_a_control_says_so(make_run):
-    missing = "**No arm with random weights** says what pretraining gives: `sweep.control=true` adds it."
+    missing = "**No random-weights control**: `sweep.control=true` adds one."
     arms = {"base+mlm": {}, "albert+mlm": {}}
     assert opening_of(make_run, arms).startswith(missing)
     assert missing not in opening_of(make_run, arms | {"base random_weights=true": {"pretrain.neighbour_heads": "False"}})
@@ -208,14 +208,14 @@ def test_arm_that_lacks_a_task_says_of_how_many_its_mean_is(scored):
 def test_one_seed_names_the_arms_where_others_have_more(scored):
     runs = [*scored("base", {"sst2": [0.8, 0.7]}), *scored("once", {"sst2": [0.9]})]
     runs += scored("twice", {"sst2": [0.9, 0.6]})
-    assert paragraphs(compare("s", runs))[-1].startswith("- Scores of once are of one seed each and therefore no")
+    assert paragraphs(compare("s", runs))[-1].startswith("- Scores of once come from one seed each: not evidence")
 
 
 def test_the_first_line_says_which_conditions_the_numbers_over_tasks_are_of(make_run):
     result = compare("s", two_settings(make_run))
     one = next(section for section in result.sections if section.facts["finetune.epochs"] == "3")
     compared = paragraphs(result)[0]
-    said = f"**sst2 was run under 2 sets of conditions**: the numbers over all tasks are those of {one.conditions} (epochs=3);"
+    said = f"2 sets of conditions**: the numbers over all tasks are those of {one.conditions} (finetune.epochs=3);"
     assert said in compared
     assert rows(md(overview.overview(result)))["arm"][0] == "score: accuracy"
 
@@ -328,7 +328,7 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
     shared = [make_run("base", seed, {"pretrain/masked_loss": 3.0}, task=tags.PRETRAINING_TASK) for seed in range(count)]
     shared = [replace(run, started=begun, tags=run.tags | {tags.STUDY: "earlier"}) for run in shared]
     text, found = parts(overview.hypotheses(compare("later", [*shared, *own], "base")))
-    assert found == "- **Open**: what it names has no verdict here."
+    assert found == "- **Open**: no verdict here on what it mentions."
     assert text.startswith(f"**Hypothesis**, written before the first run{beside}, on 1970-01-01")
 
 
@@ -347,7 +347,7 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
 )
 def test_beside_a_hypothesis_stand_the_verdicts_on_what_it_names(result, hypothesis, found):
     first, *lines = overview._found_of(result, hypothesis)
-    assert first == "**Open**: it has no part that is checked, such as `shared score > -2`. What it names:"
+    assert first == "**Open**: no testable part, such as `shared score > -2`. Verdicts on what it mentions:"
     starts = [text.removeprefix("- ") for text in found]
     assert len(lines) == len(starts), lines
     assert all(any(line.startswith(start) for line in lines) for start in starts), lines

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from texts import line, lines, md, parts
 
+from harness import paths, records, tags
 from harness.comparison import compare as comparing
 from harness.comparison.section import ACCURACY
 from harness.comparison.verdicts import Verdict
@@ -87,7 +88,7 @@ def test_the_masked_loss_of_a_probe_has_no_verdict_against_that_of_a_trained_hea
     section = result.sections[0]
     assert section.change(section.row_of("base+clm"), "pretrain/masked_loss").verdict is Verdict.OPEN
     report = render.render(Study(result))["report.md"].decode()
-    assert "on the frozen encoder: clm, rtd. They say how well" in report
+    assert "on the frozen encoder: clm, rtd. They get no verdict" in report
     assert "plateau" not in report
     assert not re.search(r"(better|worse)\*\* in held-out masked loss", report)
     both = comparing.compare("s", runs, "base+clm").sections[0]
@@ -224,6 +225,19 @@ def test_pretraining_of_another_study_is_followed_once(tracking):
     text = Path("here", "report.md").read_text()
     assert "Trained in study newer and reused here: base+mlm (seed 0)." in text
     assert text.count("## pretraining: measured") == 1
+
+
+def test_a_study_whose_pretrainings_another_one_ran_has_a_report(tracking):
+    tracking.log_pretraining(study="older")
+    tracking.client.create_experiment("planned")
+    output = connect(tracking.uri).output
+    for folder in ("pretrained/x", "planned"):
+        (output / folder).mkdir(parents=True)
+    records.write(output / "pretrained" / "x" / "run.json", {"tags": {tags.FINGERPRINT: "f0"}})
+    plan = {"time": 1, "folder": "/", "runs": [{"folder": "pretrained/x"}, {"folder": "pretrained/gone"}]}
+    records.write(output / "planned" / paths.PLAN, {"harness": plan})
+    assert main(["--study", "planned", "--baseline", "base+mlm", "--out", "here"]) == 0
+    assert "Trained in study older and reused here: base+mlm (seed 0)." in Path("here", "report.md").read_text()
 
 
 def test_pretraining_of_the_study_itself_is_not_looked_for_elsewhere(tracking):

@@ -148,7 +148,7 @@ def test_no_picture_is_higher_than_a_sheet_and_none_is_torn(page: Page):
     heights = page.run("[...document.querySelectorAll('figure > .scroll')].map(one => one.getBoundingClientRect().height)")
     assert heights
     assert max(heights) <= SHEET
-    kept = page.run("[...document.querySelectorAll('figure, tr')].map(one => getComputedStyle(one).breakInside)")
+    kept = page.run("[...document.querySelectorAll('figure, .scroll, tr')].map(one => getComputedStyle(one).breakInside)")
     assert set(kept) == {"avoid"}
 
 
@@ -159,7 +159,7 @@ def test_seven_arms_and_five_tasks_are_a_few_sheets_in_portrait(browser: Page, r
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= MOST_SHEETS
     width, height = (float(number) for number in re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", pdf)[0])
     assert width < height
-    heads = "[...document.querySelectorAll('h1, h2, h3')].filter(one => one.checkVisibility())"
+    heads = "[...document.querySelectorAll('h1, h2, h3, p:has(+ .scroll)')].filter(one => one.checkVisibility())"
     assert set(browser.run(f"{heads}.map(one => getComputedStyle(one).breakAfter)")) == {"avoid"}
 
 

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from harness.comparison.compare import compare
-from harness.document import Bullets, Document, Section
-from harness.reports.html import page
+from harness.document import Bullets, Cell, Document, Section
+from harness.reports.html import cell_lines, page
 from harness.reports.html.picture import dark_rules, inline
 from harness.reports.render import render
 from harness.reports.writing import formats
@@ -117,6 +117,17 @@ def test_a_table_with_arms_across_sorts_no_column_of_several_units():
     text = shown_of(Section("", [across, down]))
     assert [head.count("data-mixed") for head in text.split("<thead>")[1:]] == [2, 0]
     assert '"mixed" in head.dataset' in text
+
+
+def test_a_short_change_keeps_its_verdict():
+    changes = ("+1.0 points △", "+1.0 points (+1.3 %) △ better?")
+    assert [" " in cell_lines(Cell("a", change=change), False)[1] for change in changes] == [False, True]
+
+
+def test_a_mark_stays_with_its_meaning():
+    assert "<p>▲\u00a0better, ~\u00a0inconclusive. †\u00a0Training warning</p>" in shown_of(
+        Section("", ["▲ better, ~ inconclusive. † Training warning"])
+    )
 
 
 def test_long_detail_folds():

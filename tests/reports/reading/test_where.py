@@ -67,7 +67,7 @@ def test_report_is_on_what_fits_alone(tracking, typical, capsys):
     for arm in ("base", "albert"):
         for task in ("sst2", "rte"):
             tracking.log(arm, values=typical(), task=task)
-    assert main(["--out", "here", "--where", "tags.task = 'rte'"]) == 0
+    assert main(["--out", "here", "--where", "tags.harness.task = 'rte'"]) == 0
     text = Path("here/report.md").read_text()
     assert "- **tasks**: rte\n" in text
     assert "- **runs**: 2 counted, 0 left out" in text
@@ -89,7 +89,7 @@ def test_runs_of_several_studies_meet_where_their_conditions_agree(tracking, typ
     assert "| base |" in together
     assert "sst2 was run under 2 sets of conditions" in text
     assert main(["--study", "A", "--study", "B"]) == 0
-    assert Path("multirun/reports/A___B/report.md").exists()
+    assert Path("multirun/reports/A___B-0d6b5fa8/report.md").exists()
 
 
 def test_a_filter_of_many_wildcards_ends(make_run):

@@ -56,13 +56,14 @@ def test_scores_of_arms_that_have_not_learned_are_no_comparison(scored):
     assert text == "**Score**: no model beats the majority baseline, so scores can't rank them."
 
 
-def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(scored):
+@pytest.mark.parametrize(("step", "span"), [(0.01, "−18.0 to −10.0"), (0.0, "−10.0")])
+def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(scored, step, span):
     runs = scored("base", {"sst2": BASE}, {TOTAL: 1000.0})
     for number in range(9):
-        scores = [score - 0.1 - number / 100 for score in BASE]
+        scores = [score - 0.1 - number * step for score in BASE]
         runs += scored(f"arm{number}", {"sst2": scores}, {TOTAL: 500.0 if number < 2 else 900.0})
     assert answer(compare("s", runs)) == [
-        "**Score**: none is better; 9 arms (−18.0 to −10.0 points) are **worse** than base. "
+        f"**Score**: none is better; 9 arms ({span} points) are **worse** than base. "
         "**Cost**: arm0, arm1 are best in parameters (−50.0 %)."
     ]
 
@@ -96,7 +97,7 @@ def test_one_arm_says_what_it_reached_and_that_nothing_is_compared(scored, const
     runs = scored("base", {"sst2": BASE}, {TOTAL: 1000.0, MAJORITY: constant})
     low = ", not shown to beat the majority baseline" * (constant == 0.9)
     assert answer(compare("s", runs)) == [
-        f"**base**: score 0.800 (accuracy on sst2{low}); one arm, so that nothing is compared. **Cost**: parameters 1.00 k."
+        f"**base**: score 0.800 (accuracy on sst2{low}); only one arm, nothing to compare. **Cost**: parameters 1.00 k."
     ]
 
 

@@ -56,7 +56,7 @@ def test_an_arm_that_was_trained_in_pieces_is_named_with_what_that_changes(make_
     cut = make_run("swiglu")
     cut.tags["pieces"] = "finetune 4"
     (sentence,) = (one for one in section_text.section_notes(compare("s", [make_run(), cut]).sections[0]) if "in pieces" in one)
-    assert sentence.startswith("swiglu ran out of memory and was trained with its batch in pieces (finetune 4)")
+    assert sentence.startswith("swiglu ran out of memory and trained with its batch in pieces (finetune 4)")
     whole = section_text.section_notes(compare("s", [make_run(), make_run("swiglu")]).sections[0])
     assert not any("in pieces" in one for one in whole)
 
