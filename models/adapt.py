@@ -17,7 +17,7 @@ from harness.models.heads import Classifier
 from harness.models.stack import Stack
 
 ALPHA = 8
-"""What is added is multiplied by ALPHA / R: that of arXiv:2106.09685 for RoBERTa-base, whose rank is 8, too."""
+"""Low-rank products are scaled by ALPHA / R, as for RoBERTa-base with rank 8 in arXiv:2106.09685."""
 
 PARTS = {
     **dict.fromkeys(("query", "q_proj", "q_lin", "query_proj", "q"), (0, 1)),  # the others of transformers
@@ -30,7 +30,7 @@ PARTS = {
 
 
 class LowRank(nn.Module):
-    """Adds up (N, W, R) times down (N, R, D) to the queries and values of a projection; nothing at first, as `up` is 0
+    """Adds the product of `up` (N, W, R) and `down` (N, R, D) to the queries and values of a projection; `up` starts as 0
     (arXiv:2106.09685, section 4.1)."""
 
     def __init__(self, linear: nn.Linear, places: tuple[int, ...], count: int, rank: int) -> None:
@@ -41,7 +41,7 @@ class LowRank(nn.Module):
         self.handle = linear.register_forward_hook(self.added)
 
     def added(self, linear: nn.Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
-        """(..., D) and what the projection gives for it -> that with the products added."""
+        """Input (..., D) and output of the projection -> the output with the low-rank products added."""
         parts = list(output.chunk(self.count, dim=-1))
         for place, down, up in zip(self.places, self.down, self.up, strict=True):
             parts[place] = parts[place] + self.scale * F.linear(F.linear(inputs[0], down), up)
@@ -49,7 +49,7 @@ class LowRank(nn.Module):
 
     @torch.no_grad()
     def merge(self, linear: nn.Linear) -> None:
-        """Adds the product of the matrices to the weight, and leaves the projection."""
+        """Adds the product of the matrices to the weight and removes the hook."""
         rows = linear.weight.unflatten(0, (self.count, -1))  # a view
         for place, down, up in zip(self.places, self.down, self.up, strict=True):
             rows[place] += self.scale * (up @ down)
@@ -57,9 +57,9 @@ class LowRank(nn.Module):
 
 
 def adapt(model: Classifier, options: AdaptationConfig, seed: int = 0) -> None:
-    """Leaves a gradient to what is trained alone, and adds matrices of low rank where these are; nothing for all parameters.
+    """Freezes all parameters that are not trained, and adds low-rank matrices for LoRA.
 
-    ValueError for a model without such parameters, or whose frozen layers are used by others.
+    ValueError for a model without the parameters to train, or if frozen layers share weights with others.
     """
     encoder, order = model.encoder, model.encoder.layers.execution_order()
     frozen = _modules(order[: options.freeze_layers or 0])
@@ -94,7 +94,7 @@ def adapt(model: Classifier, options: AdaptationConfig, seed: int = 0) -> None:
 
 
 def merge(model: nn.Module) -> None:
-    """Adds matrices of low rank to the weights that they belong to: the model has its own tensors alone, and none is frozen."""
+    """Merges low-rank matrices into their weights and unfreezes all parameters."""
     for linear in [module for module in model.modules() if isinstance(module, nn.Linear) and hasattr(module, "low_rank")]:
         cast(LowRank, linear.low_rank).merge(linear)
         del linear.low_rank

@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass
 class Batch:
-    """Token ids with what belongs to them; `attention_mask` is None when nothing is padded or hidden."""
+    """Token ids with their segments, mask, positions and labels; `attention_mask` is None without padding."""
 
     input_ids: Tensor  # (B, T) int64
     token_type_ids: Tensor | None = None  # (B, T) int64
@@ -25,12 +25,12 @@ class Batch:
 
     @property
     def items(self) -> int:
-        """Number of items, which have a label each."""
+        """Number of items; each has a label."""
         return len(self.input_ids) // self.group
 
     @property
     def sides(self) -> "list[Batch]":
-        """The batch, and that of the other texts of its pairs."""
+        """The batch, and the batch of the second texts of its pairs."""
         return [self] if self.second is None else [self, self.second]
 
     def to(self, device: torch.device | str) -> "Batch":

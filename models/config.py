@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from harness import extensions
 from harness.errors import InputError, unknown
-from harness.models.ranges import Refused, Role, When, option, refuse_out_of_range, share
+from harness.models.ranges import Refused, Role, When, added, count, not_negative, option, positive, refuse_out_of_range, share
 
 GROUP = "harness.encoders"
 
@@ -178,37 +178,35 @@ class EncoderConfig:
     """Names are those of the papers' own configuration files; lengths count tokens, sizes count features."""
 
     # Encoder
-    encoder: str | None = option(
-        None, earlier=...
+    encoder: str | None = added(
+        None
     )  # Encoder class of another package: MODULE:CLASS, a registered name, or transformers. Example: my_package:Encoder.
-    options: dict[str, Any] = option(
-        dict, earlier=..., needs={"encoder": NOT_NULL}
+    options: dict[str, Any] = added(
+        dict, needs={"encoder": NOT_NULL}
     )  # Options of the encoder class; for transformers, keys of its config. Example: {hidden_size: 128}.
-    layers_kept: list[int] = option(
-        list, earlier=..., needs={"encoder": NOT_NULL}, at_least=0, limit=MOST_LAYERS
+    layers_kept: list[int] = not_negative(
+        list, earlier=..., needs={"encoder": NOT_NULL}, limit=MOST_LAYERS
     )  # Indices of the encoder layers to keep, from 0; empty keeps all. Example: [0,2,4].
     body: Body = Body.transformer  # Kind of layers between embeddings and heads.
-    layers: str | None = option(
-        None, earlier=...
-    )  # Name of a layer class from another package, in place of model.body. Example: my_layers.
+    layers: str | None = added(None)  # Name of a layer class from another package, in place of model.body. Example: my_layers.
     hidden_size: int = size(768)  # Hidden size: features per token in every layer.
-    num_hidden_layers: int = option(
-        12, needs=LAYERED, at_least=1, limit=MOST_LAYERS
+    num_hidden_layers: int = count(
+        12, needs=LAYERED, limit=MOST_LAYERS
     )  # Number of layers, of which model.depth_fraction are used.
     depth_fraction: float = share(1.0, needs=LAYERED)  # Share of model.num_hidden_layers that is used.
-    num_hidden_groups: int | None = option(
-        None, needs=ATTENDING, at_least=1, limit=MOST_LAYERS
+    num_hidden_groups: int | None = count(
+        None, needs=ATTENDING, limit=MOST_LAYERS
     )  # Groups of layers that share weights. Null: one per layer, no sharing (arXiv:1909.11942). Example: 1.
     sharing: Sharing = option(
         Sharing.all, needs=ATTENDING | {"num_hidden_groups": NOT_NULL}
     )  # Which weights the layers of a group share.
-    initializer_range: float = option(0.02, at_least=0, limit=100)  # Standard deviation of the initial values of matrices.
+    initializer_range: float = not_negative(0.02, limit=100)  # Standard deviation of the initial values of matrices.
     init: Init = Init.flat  # Scheme that scales the initial standard deviation between matrices.
     # Embeddings
     vocab_size: int = rows(30522, role=Role.derived)  # Rows of the token embedding table; a run uses the size of its tokenizer.
     max_position_embeddings: int = rows(512)  # Maximum tokens of a text: rows of the position embedding table.
-    position_offset: int = option(0, at_least=0, limit=LARGEST_TABLE)  # Index of the first position, as RoBERTa's 2.
-    type_vocab_size: int = option(2, at_least=0, limit=LARGEST_TABLE)  # Number of segment types; 0 removes segment embeddings.
+    position_offset: int = not_negative(0, limit=LARGEST_TABLE)  # Index of the first position, as RoBERTa's 2.
+    type_vocab_size: int = not_negative(2, limit=LARGEST_TABLE)  # Number of segment types; 0 removes segment embeddings.
     pad_token_id: int = option(
         0, role=Role.derived, limit=LARGEST_TABLE
     )  # Id of the padding token; a run uses that of its tokenizer.
@@ -228,12 +226,12 @@ class EncoderConfig:
         NormPlace.post, needs=ATTENDING
     )  # Place of the norms: post follows the residual sum, pre precedes each block and ends the stack.
     norm_bias: bool = option(True, needs={"norm": (Norm.layer,)})  # Use a bias in layer norms.
-    layer_norm_eps: float = option(1e-12, at_least=0, limit=1)  # Epsilon added to the variance in every norm.
-    hidden_dropout_prob: float = option(0.1, at_least=0, below=1)  # Dropout of the embeddings and of each block's output.
+    layer_norm_eps: float = not_negative(1e-12, limit=1)  # Epsilon added to the variance in every norm.
+    hidden_dropout_prob: float = not_negative(0.1, below=1)  # Dropout of the embeddings and of each block's output.
     # Attention
     position: Position = Position.learned  # Position encoding.
-    attention: str | None = option(
-        None, earlier=..., needs=ATTENDING
+    attention: str | None = added(
+        None, needs=ATTENDING
     )  # Name of an attention class from another package. Example: my_attention.
     num_attention_heads: int = size(12, needs=ATTENDING)  # Attention heads per layer.
     head_size: int | None = size(
@@ -247,24 +245,24 @@ class EncoderConfig:
     attention_window: int | None = rows(
         None, needs=SELF_ATTENTION
     )  # Window width in tokens, half to each side. Null: full attention (arXiv:2004.05150). Example: 32.
-    global_tokens: int = option(
-        0, needs=SELF_ATTENTION, at_least=0, limit=LARGEST_TABLE
+    global_tokens: int = not_negative(
+        0, needs=SELF_ATTENTION, limit=LARGEST_TABLE
     )  # Leading tokens with global attention (arXiv:2004.05150).
-    global_layer_every: int | None = option(
-        None, needs=SELF_ATTENTION, at_least=1, limit=MOST_LAYERS
+    global_layer_every: int | None = count(
+        None, needs=SELF_ATTENTION, limit=MOST_LAYERS
     )  # Every n-th layer, from layer 0, has no window (arXiv:2412.13663). Example: 3.
     causal: bool = option(False, needs=CAUSAL_ATTENTION)  # Use causal attention: a token sees only itself and earlier ones.
     segment_length: int | None = rows(
         None, needs=CAUSAL_RELATIVE
     )  # Tokens per segment of recurrent attention. Null: the whole text (arXiv:1901.02860). Example: 64.
-    memory_length: int = option(
-        0, needs=CAUSAL_RELATIVE | {"segment_length": NOT_NULL}, at_least=0, limit=LARGEST_TABLE
+    memory_length: int = not_negative(
+        0, needs=CAUSAL_RELATIVE | {"segment_length": NOT_NULL}, limit=LARGEST_TABLE
     )  # Cached tokens before a segment that it attends to, without gradient (arXiv:1901.02860).
     qk_norm: bool = option(False, needs=SELF_ATTENTION)  # Normalise queries and keys in each head (arXiv:2302.05442).
-    attention_probs_dropout_prob: float = option(0.1, needs=ATTENDING, at_least=0, below=1)  # Dropout of the attention weights.
-    rotary_theta: float = option(10000.0, needs=ROTARY, above=0, limit=1e15)  # Base of the rotary wavelengths.
-    rotary_global_theta: float | None = option(
-        None, needs=ROTARY, above=0, limit=1e15
+    attention_probs_dropout_prob: float = not_negative(0.1, needs=ATTENDING, below=1)  # Dropout of the attention weights.
+    rotary_theta: float = positive(10000.0, needs=ROTARY, limit=1e15)  # Base of the rotary wavelengths.
+    rotary_global_theta: float | None = positive(
+        None, needs=ROTARY, limit=1e15
     )  # Base of the rotary wavelengths in global layers. Null: model.rotary_theta. Example: 160000.
     position_buckets: int | None = size(
         None, needs=BY_DISTANCE
@@ -283,8 +281,8 @@ class EncoderConfig:
         True, needs=DISENTANGLED
     )  # Use a bias for keys (disentangled attention): true since DeBERTa v2 (arXiv:2111.09543).
     # Feed-forward
-    feed_forward: str | None = option(
-        None, earlier=..., needs=ATTENDING
+    feed_forward: str | None = added(
+        None, needs=ATTENDING
     )  # Name of a feed-forward class from another package. Example: my_feed_forward.
     intermediate_size: int = size(
         3072, needs=ATTENDING | {"feed_forward_size": (None,)}
@@ -297,15 +295,13 @@ class EncoderConfig:
     feed_forward_bias: bool = option(True, needs=ATTENDING)  # Use biases in the feed-forward.
     # Heads
     pooling: Pooling = Pooling.cls  # Pooling for classification: first token, last token, mean or maximum.
-    vector_pooling: Pooling = option(
-        Pooling.mean, earlier=...
-    )  # Pooling for text vectors that are compared by cosine similarity.
+    vector_pooling: Pooling = added(Pooling.mean)  # Pooling for text vectors that are compared by cosine similarity.
     pooler: Activation | None = Activation.tanh  # Activation of the dense layer after pooling; null removes the layer.
     pooler_norm: bool = False  # Normalise the output of the pooler.
     pooler_bias: bool = option(True, needs={"pooler": NOT_NULL})  # Use a bias in the dense layer of the pooler.
     classifier_bias: bool = True  # Use a bias in the output layer.
-    classifier_dropout: float | None = option(
-        None, at_least=0, below=1
+    classifier_dropout: float | None = not_negative(
+        None, below=1
     )  # Dropout before the classifier. Null: model.hidden_dropout_prob. Example: 0.1.
     tie_masked_lm_head: bool = True  # Tie the output matrix of the masked-LM head to the token embeddings.
     mask_decoder: bool = option(
@@ -488,8 +484,8 @@ BY_LAYER = When(
 class AdaptationConfig:
     """Which parameters a fine-tuning trains; read in `models/adapt.py`."""
 
-    trains: Trains = option(Trains.all, earlier=...)  # Parameters that are trained.
-    lora_rank: int = size(8, read=BY_LORA, earlier=...)  # Rank of the LoRA matrices.
-    freeze_layers: int | None = option(
-        None, read=BY_LAYER, earlier=..., at_least=0, limit=MOST_LAYERS
+    trains: Trains = added(Trains.all)  # Parameters that are trained.
+    lora_rank: int = size(8, BY_LORA, earlier=...)  # Rank of the LoRA matrices.
+    freeze_layers: int | None = not_negative(
+        None, BY_LAYER, earlier=..., limit=MOST_LAYERS
     )  # Number of layers to freeze from the bottom, with the embeddings. Null: none. Example: 6.

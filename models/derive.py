@@ -1,4 +1,4 @@
-"""How the weights of one encoder become those of another: the published one made smaller, faster or longer.
+"""Derives the weights of an encoder from those of another one: a published one made smaller, faster or longer.
 
 `derived` carries out the changes of a shape in one order: layers, sharing, pieces, heads, feed-forward, positions, types,
 embeddings. Each step takes the tensors that the steps before it left. What cannot derive is refused by the name of its key.
@@ -40,7 +40,7 @@ KINDS = ("kept", "derived", "random")
 
 @dataclass
 class Weights:
-    """Tensors on their way from one shape to another, and where each comes from."""
+    """Tensors between two shapes, and the origin of each."""
 
     state: State
     origins: dict[str, Origin]
@@ -51,7 +51,7 @@ class Weights:
         self.origins |= dict.fromkeys(tensors, origin)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Leaves tensors out."""
+        """Removes tensors."""
         for name in list(names):
             del self.state[name], self.origins[name]
 
@@ -102,8 +102,7 @@ def _keep_layers(weights: Weights, source: EncoderConfig, target: EncoderConfig,
             moved = f"layer {old} of {source.depth}" + (f", whose window was {saw}, not {sees}" if saw != sees else "")
             for name in [name for name in before if name.startswith(f"{LAYERS}{kind}.{module}.")]:
                 new = f"{LAYERS}{kind}.{layer}.{name.removeprefix(f'{LAYERS}{kind}.{module}.')}"
-                how = Origin("derived", moved) if old != layer else origins[name]
-                weights.put({new: before[name]}, how)
+                weights.put({new: before[name]}, Origin("derived", moved) if old != layer else origins[name])
     if not target.norms_first_layer:
         weights.drop([name for name in weights.state if name.startswith(f"{LAYERS}{ATTENTIONS}.0.norm.")])
     _share(weights, target)
@@ -226,8 +225,7 @@ def _factorise(weights: Weights, source: EncoderConfig, target: EncoderConfig) -
     centred = source.embedding_norm and source.norm is Norm.layer
     if centred:
         tables = [table - table.mean(dim=1, keepdim=True) for table in tables]
-    gram = sum(table.T @ table / len(table) for table in tables)
-    _, vectors = torch.linalg.eigh(gram)  # ascending
+    _, vectors = torch.linalg.eigh(sum(table.T @ table / len(table) for table in tables))  # ascending
     rank = E - centred
     basis = vectors[:, -rank:]  # (D, rank)
     # E coordinates whose mean is 0, so that the layer norm over them only divides.
@@ -253,7 +251,7 @@ def _factorise(weights: Weights, source: EncoderConfig, target: EncoderConfig) -
 
 
 class Group(NamedTuple):
-    """Tensors that came in the same way."""
+    """Tensors of one origin."""
 
     origin: Origin  # with the largest error of its tensors
     names: tuple[str, ...]
@@ -265,7 +263,7 @@ class Group(NamedTuple):
 
 
 def grouped(origins: Mapping[str, Origin]) -> list[Group]:
-    """The tensors by the way they came."""
+    """The tensors, grouped by origin."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name, origin in origins.items():
         groups.setdefault((origin.kind, origin.how), []).append(name)

@@ -34,10 +34,8 @@ class Embeddings(nn.Module):
         self.scale = config.token_scale
         self.sinusoidal = config.position is Position.sinusoidal
         self.token_embedding = nn.Embedding(config.vocab_size, width)  # a padding row is learnt where its piece is read, too
-        self.padding_row, self.pads_alone = (
-            config.pad_token_id,
-            config.body is not Body.encoder_decoder,
-        )  # a decoder starts with it
+        self.padding_row = config.pad_token_id
+        self.pads_alone = config.body is not Body.encoder_decoder  # a decoder starts with it
         learned = config.position is Position.learned
         self.position_embedding = nn.Embedding(config.max_position_embeddings, width) if learned else None
         queried = config.position is Position.relative and not config.causal  # of permutation training (arXiv:1906.08237)
@@ -56,8 +54,7 @@ class Embeddings(nn.Module):
         embedded = embedded if positions is None else embedded + positions
         if self.type_embedding is not None:
             alone = batch.token_type_ids is None or self.type_embedding.num_embeddings == 1  # RoBERTa's one type is for all
-            types = torch.zeros_like(batch.input_ids) if alone else batch.token_type_ids
-            embedded = embedded + self.type_embedding(types)
+            embedded = embedded + self.type_embedding(torch.zeros_like(batch.input_ids) if alone else batch.token_type_ids)
         embedded = self.dropout(embedded if self.norm is None else self.norm(embedded))
         return embedded if self.projection is None else self.projection(embedded)
 
@@ -94,7 +91,7 @@ BODIES: dict[Body, type[Layers]] = {
     Body.lstm: Recurrent,
     Body.static: Static,
 }
-"""What is between embeddings and heads; all have the interface of Stack."""
+"""Classes of the layers between embeddings and heads, with the interface of Stack."""
 
 
 class Encoder(nn.Module):
@@ -129,7 +126,7 @@ class Encoder(nn.Module):
 
 
 class _Uninitialised(TorchFunctionMode):
-    """Leaves out the initialisation of weights, which would load the compiler of torch for tensors without data."""
+    """Skips the initialisation of weights, which would load torch's compiler for tensors without data."""
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
         return None if getattr(function, "__module__", "") == "torch.nn.init" else function(*arguments, **(keywords or {}))
@@ -137,13 +134,13 @@ class _Uninitialised(TorchFunctionMode):
 
 @contextlib.contextmanager
 def without_values() -> Iterator[None]:
-    """Modules that are built in this block have shapes alone, on the meta device."""
+    """Context in which modules are built on the meta device, without values."""
     with torch.device("meta"), _Uninitialised():
         yield
 
 
 def set_activation_checkpointing(model: nn.Module, enabled: bool) -> None:
-    """For every stack of layers in the model; ValueError where it is enabled and there is none."""
+    """Switches activation checkpointing of every stack of layers; ValueError if enabled without a stack."""
     stacks = [module for module in model.modules() if isinstance(module, Stack)]
     if enabled and not stacks:
         raise ValueError("activation_checkpointing=true needs layers to recompute: model.body has no stack of them")
@@ -153,7 +150,7 @@ def set_activation_checkpointing(model: nn.Module, enabled: bool) -> None:
 
 @torch.no_grad()
 def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init = Init.flat, depth: int = 1) -> None:
-    """Normal weights of standard deviation `initializer_range`, but for what `init` says, zero biases and unit norms, as BERT.
+    """Draws normal weights of standard deviation `initializer_range`, scaled as `init` says; biases are 0, norms 1, as in BERT.
 
     `depth` is the number of layers of a stack.
     Every parameter draws from its own stream, keyed by seed and name: two variants of one seed start from the same values
@@ -176,8 +173,7 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
                 deviation /= (2 * depth) ** 0.5
             elif init is Init.small_embeddings and name.endswith(EMBEDDINGS):
                 deviation = (2 / (5 * parameter.shape[-1])) ** 0.5
-            values = torch.normal(0.0, deviation, parameter.shape, generator=generator_of(seed, name))
-            parameter.copy_(values)
+            parameter.copy_(torch.normal(0.0, deviation, parameter.shape, generator=generator_of(seed, name)))
     for module in model.modules():
         if isinstance(module, Embeddings) and module.pads_alone:
             module.token_embedding.weight[module.padding_row].zero_()
@@ -185,7 +181,7 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """What draws random numbers on the CPU in this block, draws those of the seed; outside of it nothing changes."""
+    """Context in which random numbers on the CPU come from this seed; the global state stays as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

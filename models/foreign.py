@@ -31,12 +31,14 @@ PROBED = 8
 GLOBAL = "global_attention_mask"
 """Name of the input that is 1 for tokens with global attention, in an encoder with windows."""
 
+IN_LISTS = "as of layers in a plain list: expected torch.nn.ModuleList or ParameterList"
+
 TABLES = {"position_embedding": ("position", "wpe"), "type_embedding": ("token_type", "segment", "type_embed")}
 """Component of the embeddings -> substrings of its tables' names."""
 
 
 def make_encoder(config: EncoderConfig) -> Encoder:
-    """Ours, or that of another package where `config.encoder` names one."""
+    """The native encoder, or that of another package if `config.encoder` names one."""
     return Encoder(config) if config.encoder is None else Foreign(config)
 
 
@@ -65,7 +67,7 @@ class ForeignLayers(nn.Module):
 
 
 class Foreign(Encoder):
-    """The encoder, built as its class says; parameters are found by what it is made of."""
+    """An encoder class of another package; its parts are found by the types and names of its modules."""
 
     is_foreign: ClassVar[bool] = True
 
@@ -129,14 +131,13 @@ class Foreign(Encoder):
         states = [*states[:-1], last]
         if len(states) != len(self._order) + 1 or any(state.shape[:2] != last.shape[:2] for state in states):
             raise InputError(
-                f"model.encoder={self.config.encoder}: its layers do not give one vector for each token, the last one aside: "
-                "expected layers=[-1]"
+                f"model.encoder={self.config.encoder}: only its last layer gives one vector per token: expected layers=[-1]"
             )
         return states
 
     @property
     def runs_on_meta(self) -> bool:  # type: ignore[override]
-        """Whether every operator has shapes alone; found out where it is first asked."""
+        """Whether every operator runs on the meta device; tried on first use."""
         if self._runs_on_meta is None and _device(self) == "meta":
             was_training = self.training
             self._runs_on_meta = False
@@ -163,7 +164,7 @@ class Foreign(Encoder):
         """View of all that is in no layer."""
         inside = {id(one) for block in self._blocks() for part in block for one in part.modules()}
         table = self.token_embedding
-        tables: dict[str, nn.Embedding] = {}
+        tables = {}
         for name, module in self.body.named_modules():
             if isinstance(module, nn.Embedding) and module is not table and id(module) not in inside:
                 part = next((part for part, words in TABLES.items() if any(word in name.lower() for word in words)), None)
@@ -182,12 +183,11 @@ class Foreign(Encoder):
         """Its layers, from one list or from parallel lists of their parts; without a list, the modules without tables."""
         if names := lists_of_layers(self.body):
             return list(zip(*(_unnested(self.body.get_submodule(name)) for name in names), strict=True))
-        parts = self.body.children()
-        return [(part,) for part in parts if not any(isinstance(one, nn.Embedding) for one in part.modules())]
+        return [(part,) for part in self.body.children() if not any(isinstance(one, nn.Embedding) for one in part.modules())]
 
     def _called(self) -> list[int]:
         """Places of the layers in the order in which a pass calls them; each once where it calls their forward itself."""
-        order: list[int] = []
+        order = []
         was_training = self.training
         with contextlib.ExitStack() as after, torch.no_grad():
             after.callback(self.train, was_training)
@@ -222,7 +222,23 @@ class _UnpaddedText(TorchFunctionMode):
 def _device(model: nn.Module) -> str:
     """Type of the device of its parameters; meta, too, where some of them have values all the same."""
     devices = {parameter.device.type for parameter in model.parameters()}
+    if not devices:
+        raise ValueError(f"no parameters, {IN_LISTS}")
     return "meta" if "meta" in devices else next(iter(devices))
+
+
+def _is_whole(encoder: nn.Module, hidden: Tensor) -> bool:
+    """Whether every tensor that gradients of these vectors reach is a parameter of the encoder."""
+    own, seen = {id(parameter) for parameter in encoder.parameters()}, set[Any]()
+    nodes: list[Any] = [hidden.grad_fn]
+    while nodes:
+        if (node := nodes.pop()) is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable") and id(node.variable) not in own:
+            return False
+        nodes += [before for before, _ in node.next_functions]
+    return True
 
 
 def _probe(model: nn.Module, length: int = PROBED) -> Batch:
@@ -230,18 +246,24 @@ def _probe(model: nn.Module, length: int = PROBED) -> Batch:
     return Batch(input_ids=ids, attention_mask=torch.ones_like(ids, dtype=torch.bool))
 
 
-def changed_by_padding(encoder: Foreign) -> float:
-    """Largest change of a token's vector by padding, relative to its length, in evaluation mode on CPU.
+def changed_by_padding(encoder: Foreign) -> tuple[float, float]:
+    """Largest change of a token's vector by padding, and that from pass to pass, relative to its length, in evaluation mode.
 
-    It is that of a text of PROBED // 2 random tokens, in a batch with one twice as long and alone.
+    It is that of a text of PROBED // 2 random tokens, in a batch with one twice as long and alone. InputError for vectors that
+    are not finite, and for those whose size depends on the text.
     """
     ids = torch.randint(encoder.config.vocab_size, (2, PROBED), generator=torch.Generator().manual_seed(0))
     mask, half = torch.ones_like(ids, dtype=torch.bool), PROBED // 2
     ids[0, half:], mask[0, half:] = encoder.config.pad_token_id, False
     with torch.no_grad():
         beside = encoder.eval()(Batch(ids, attention_mask=mask))[0, :half]
-        alone = encoder(Batch(ids[:1, :half], attention_mask=mask[:1, :half]))[0]
-    return float(((beside - alone).norm(dim=-1) / alone.norm(dim=-1)).max())
+        alone, again = (encoder(Batch(ids[:1, :half], attention_mask=mask[:1, :half]))[0] for _ in range(2))
+    if alone.shape != beside.shape or not alone.isfinite().all():
+        raise InputError(
+            f"model.encoder={encoder.config.encoder} gives other vectors than finite ones of one size for all texts"
+        )
+    changes = [float(((other - alone).norm(dim=-1) / alone.norm(dim=-1)).max()) for other in (beside, again)]
+    return changes[0], changes[1]
 
 
 def lists_of_layers(body: nn.Module) -> list[str]:
@@ -280,7 +302,7 @@ def _table(body: nn.Module) -> nn.Module | None:
 
 
 def keep_layers(body: nn.Module, kept: list[int]) -> None:
-    """Leaves these layers of its list; ValueError where it has others, or has none that can be cut."""
+    """Keeps only these layers of its list; ValueError for layers that it lacks, or if it has no such list."""
     names = lists_of_layers(body)
     layers = list(body.get_submodule(names[0]).children()) if len(names) == 1 else []
     if not {*kept} <= {*range(len(layers))} or any(isinstance(layer, nn.ModuleList) for layer in layers):
@@ -310,22 +332,24 @@ def _first(output: Any) -> Tensor:
 
 
 def with_shape(config: EncoderConfig) -> EncoderConfig:
-    """The config with the sizes that the built class has; ValueError, naming `model.encoder`, for one that does not fit."""
+    """The config with the sizes of the built class; ValueError, naming `model.encoder`, for a class that does not fit."""
     said = f"model.encoder={config.encoder}"
-    with refused_errors(f"{said} cannot be built and run"):
+    with refused_errors(f"{said} cannot be built and run"), torch.inference_mode(mode=False), torch.enable_grad():
         with without_values():
             encoder = Foreign(config)
         if not encoder.runs_on_meta:
             with seeded(0):
                 encoder = Foreign(config)
-        with torch.no_grad():
-            hidden = encoder.eval()(_probe(encoder))
+        hidden, trained = encoder.eval()(_probe(encoder)), encoder.train()(_probe(encoder))
         layers = len(encoder.layers.execution_order())
     if not isinstance(hidden, Tensor) or hidden.dim() != 3 or hidden.shape[:2] != (1, PROBED):
         given = tuple(hidden.shape) if isinstance(hidden, Tensor) else type(hidden).__name__
         raise ValueError(f"{said} gives {given} for (1, {PROBED}) ids: expected one vector per token, (1, {PROBED}, D)")
-    if not hidden.is_floating_point():
-        raise ValueError(f"{said} gives {hidden.dtype}: expected floating-point vectors")
+    if hidden.dtype != torch.float32 or not trained.requires_grad:
+        given = str(hidden.dtype).removeprefix("torch.") if hidden.dtype != torch.float32 else "vectors without gradients"
+        raise ValueError(f"{said} gives {given}: expected float32 vectors that depend on parameters to train")
+    if not _is_whole(encoder, trained):
+        raise ValueError(f"{said} has weights that are no parameters of it, {IN_LISTS}")
     table, longest = encoder.token_embedding, getattr(encoder.body, "longest_text", None)
     width = None if table is None else table.embedding_dim
     types = encoder.embeddings.type_embedding

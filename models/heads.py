@@ -24,11 +24,10 @@ PASSES = 2
 
 
 class MaskDecoder(nn.Module):
-    """Before masked tokens are predicted, absolute positions enter (DeBERTa, arXiv:2006.03654, section 3.2).
+    """Adds absolute positions before masked tokens are predicted (DeBERTa, arXiv:2006.03654, section 3.2).
 
-    It runs the encoder's last layer again: queries know their absolute position, keys and values are what that layer reads.
-
-    The layer's weights are the encoder's own; the table of positions alone is added.
+    It runs the encoder's last layer again, with its weights: queries include absolute positions, keys and values are the
+    layer's inputs. Only the table of positions is new.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -181,7 +180,7 @@ class ForeignMaskedHead(MaskedHead):
 
 
 def make_masked_head(config: EncoderConfig, encoder: Encoder) -> MaskedHead:
-    """The head for masked tokens: that of the encoder's package where it has one, else ours."""
+    """The masked-LM head of the encoder's package if it has one, else the native one."""
     if isinstance(encoder, Foreign) and hasattr(encoder.body, "make_masked_head"):
         return ForeignMaskedHead(encoder)
     return MaskedLMHead(config, encoder.embeddings.token_embedding, make_mask_decoder(config))
@@ -333,7 +332,7 @@ def span_scores(logits: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def on_meta(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> Classifier:
-    """The classifier's shapes without its values."""
+    """The classifier on the meta device, without values."""
     with without_values():
         return head(config, num_outputs)
 

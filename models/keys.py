@@ -14,7 +14,7 @@ NEEDS: dict[str, dict[str, Any]] = {field.name: field.metadata.get("needs", {}) 
 
 
 def keys_read(config: EncoderConfig) -> frozenset[str]:
-    """All that the encoder, its classifiers and its masked-LM head read, or that limits the length of a text."""
+    """Keys that the encoder, its classifiers or its masked-LM head read, or that limit the length of a text."""
     return frozenset(key for key in NEEDS if not unmet(config, key))
 
 
@@ -32,9 +32,9 @@ RULED = {
 
 
 def built(config: EncoderConfig) -> dict[str, Any]:
-    """What a model is built from: what follows from its keys in place of these, without what nothing reads.
+    """The values that a model is built from: derived ones in place of their keys, without keys that nothing reads.
 
-    Two configs are one model under two names where this is equal.
+    Two configs with equal values are one model under two names.
     """
     read = {key: getattr(config, key) for key in keys_read(config)}
     sees_all = 2 * (config.longest_text - 1)  # a window of that width
@@ -47,12 +47,11 @@ def built(config: EncoderConfig) -> dict[str, Any]:
     unread = [*(key for keys in RULED.values() for key in keys)]
     unread += ["sharing"] if config.groups == config.depth else []
     unread += ["global_tokens"] if not any(windows) else []
-    values = {key: stated.get(key) if value is None else value for key, value in read.items() if key not in unread}
-    return values | follows
+    return {key: stated.get(key) if value is None else value for key, value in read.items() if key not in unread} | follows
 
 
 def unmet(config: EncoderConfig, key: str) -> dict[str, Any]:
-    """What the key needs and this config does not have."""
+    """Conditions of the key that this config does not meet."""
     missing = {}
     if config.encoder is not None and key not in OF_FOREIGN:
         return {"encoder": (None,)}
@@ -66,9 +65,9 @@ def unmet(config: EncoderConfig, key: str) -> dict[str, Any]:
 
 
 def refuse_unread(config: EncoderConfig, changed: Iterable[str]) -> None:
-    """ValueError for the first of the changed keys that the model does not read: it would be another variant by name alone.
+    """ValueError for the first changed key that the model does not read, as the variant would differ in name only.
 
-    Keys that are not of the encoder are left out.
+    Keys of other sections are ignored.
     """
     for key in changed:
         missing = unmet(config, key) if key in NEEDS else {}
@@ -181,7 +180,7 @@ def spaced(depth: int, number: int) -> list[int]:
 
 
 def with_own_head_size(shape: EncoderConfig, changes: dict[str, Any]) -> EncoderConfig:
-    """The shape with changes; fewer heads are as wide as they were."""
+    """The shape with changes; the size of a head stays if their number changes."""
     if changes.get("num_attention_heads", shape.num_attention_heads) != shape.num_attention_heads:
         changes = {"head_size": shape.head_width, **changes}
     return replace(shape, **changes)

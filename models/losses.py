@@ -51,7 +51,7 @@ class _InPlace(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """Scales it."""
+        """The stored gradient of the logits, scaled."""
         return (ctx.gradient if gradient == 1 else ctx.gradient.mul_(gradient)), None, None
 
 

@@ -39,20 +39,20 @@ def roles(model: nn.Module) -> dict[str, str]:
 
 
 def rates(model: nn.Module, wider: float) -> dict[str, float]:
-    """Name of each parameter -> factor of its rate, in a model that is so many times as wide as the base."""
+    """Name of each parameter -> factor of its learning rate, in a model `wider` times as wide as the base."""
     return {name: wider ** POWERS[role][1] for name, role in roles(model).items()}
 
 
 @torch.no_grad()
 def scale_initial_values(model: nn.Module, wider: float) -> None:
-    """Multiplies initial values of the standard parametrisation, in a model that is so many times as wide as the base."""
+    """Scales initial values of the standard parametrisation, in a model `wider` times as wide as the base."""
     of = roles(model)
     for name, parameter in model.named_parameters():
         parameter.mul_(wider ** POWERS[of[name]][0])
 
 
 def refuse_misfit(shape: EncoderConfig) -> None:
-    """ValueError naming the first key with which the roles of the tensors are not those of this module."""
+    """ValueError naming the first key for which the roles of this module do not hold."""
     refused = {
         f"body={shape.body.value}": shape.body is not Body.transformer,
         f"position={shape.position.value}": shape.position in (Position.disentangled, Position.relative),

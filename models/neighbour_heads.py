@@ -1,4 +1,4 @@
-"""Initial values with which the heads of the first layer look at neighbouring tokens.
+"""Initial values that make the heads of the first layer attend to neighbouring tokens.
 
 Where positions are added to the embeddings and all values begin at random, masked language modelling stays near word
 frequencies until heads by position have formed. Here they are there from the start: the position table begins as sinusoids,
@@ -23,7 +23,7 @@ DISTANCES = (-1, 1, -2, 2, -3, 3, -4, 4)
 
 @torch.no_grad()
 def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
-    """Replaces initial values of the position table and of the first layer's queries and keys; whether the model has these.
+    """Replaces initial values of the position table and of the first layer's queries and keys; False if the model lacks them.
 
     Models without a learned position table, or with another attention, stay unchanged. Sinusoids (arXiv:1706.03762) turn by
     at most 1 radian a token: heads that read them cannot tell one neighbour from the next.

@@ -1,4 +1,4 @@
-"""What a model norms and drops: norms over the last dimension, and dropout that does not dominate a CPU step."""
+"""Norms over the last dimension, and dropout that does not dominate a CPU step."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from harness.models.config import EncoderConfig, Norm
 
 
 class RMSNorm(nn.RMSNorm):
-    """In the arithmetic of its weight: autocast sees to that for a layer norm, but does not know this one."""
+    """RMS norm in the precision of its weight, which autocast ensures for layer norms only."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""

@@ -1,4 +1,4 @@
-"""What the fields of a config state of their keys: role, range, when they are read; and the one check of all ranges."""
+"""Declarations of config fields: role, range, when a key is read; and the one check of all ranges."""
 
 import functools
 import math
@@ -16,7 +16,7 @@ LARGEST_SEED = 2**32 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """What a number may be; `limit` refuses absurd values and is named only where one exceeds it."""
+    """The range of a number; `limit` refuses absurd values and is named only if one exceeds it."""
 
     above: float = -math.inf
     at_least: float = -math.inf
@@ -42,7 +42,7 @@ class Range:
 
 
 class Role(Enum):
-    """What a key has to do with the results of a run; a section's role is that of its keys that state none."""
+    """How a key affects the results of a run; keys without a role have that of their section."""
 
     arm = "arm"  # what is compared
     condition = "condition"  # must agree between compared runs
@@ -86,14 +86,14 @@ def option(
     different: bool = False,
     **bounds: float,
 ) -> Any:
-    """A field that states more of its key than a default, which for a section is its class.
+    """A field that declares more about its key than a default, which for a section is its class.
 
     `role`, `read`: None for those of its section. `needs`: other keys of an encoder that it is read with (models/keys.py).
     `earlier`: the value of records that lack the key, `...` for the default; empty for a key that all records have.
     Bounds are those of a number that is not None, or of each number of a list, which has `count` of them unless None, and no
     two the same if `different`.
     """
-    stated: dict[str, Any] = {"role": role, "needs": needs or {}, "earlier": earlier, "count": count, "different": different}
+    stated = {"role": role, "needs": needs or {}, "earlier": earlier, "count": count, "different": different}
     stated["read"] = (read,) if isinstance(read, When) else read
     if bounds:
         stated["range"] = Range(**bounds)
@@ -105,6 +105,15 @@ def option(
 count = functools.partial(option, at_least=1)
 """A field of how many there are: 1 or more."""
 
+added = functools.partial(option, earlier=...)
+"""A field of a key that records of earlier versions lack, whose runs have its default."""
+
+positive = functools.partial(option, above=0)
+"""A field of a number above 0."""
+
+not_negative = functools.partial(option, at_least=0)
+"""A field of a number that is 0 or more."""
+
 share = functools.partial(option, above=0, at_most=1)
 """A field of a share, which may be the whole."""
 
@@ -113,6 +122,10 @@ proper_share = functools.partial(option, above=0, below=1)
 
 any_seed = functools.partial(option, at_least=0, limit=LARGEST_SEED)
 """A field of a seed."""
+
+_ROLES = (Role.place, Role.name, Role.condition, Role.neutral)
+place, naming, condition, neutral = (functools.partial(option, role=role) for role in _ROLES)
+"""Fields of these roles."""
 
 
 def refuse_out_of_range(config: Any, prefix: str = "") -> None:

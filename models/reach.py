@@ -1,4 +1,4 @@
-"""How far information travels through layers, in tokens, by the config alone; classes of other packages state it themselves."""
+"""Receptive field of the layers in tokens, from the config alone; classes of other packages state their own."""
 
 import math
 from dataclasses import dataclass
@@ -25,8 +25,7 @@ class Reach:
         if self.hub and other.hub:
             return Reach(math.inf, math.inf, hub=True)
         once = min(self.once, other.once)
-        rightwards = self.rightwards + other.rightwards - once
-        return Reach(rightwards, self.leftwards + other.leftwards, self.hub or other.hub, once)
+        return Reach(self.rightwards + other.rightwards - once, self.leftwards + other.leftwards, self.hub or other.hub, once)
 
 
 NOWHERE, EVERYWHERE = Reach(0, 0), Reach(math.inf, math.inf)
@@ -36,7 +35,7 @@ ADDED_OR_NONE = (Position.learned, Position.sinusoidal, Position.none)
 
 
 def receptive_field(config: EncoderConfig) -> Reach:
-    """How far one token reads through all layers."""
+    """Receptive field of all layers."""
     if config.layers is not None or config.encoder is not None:
         return _stated(config, "receptive_field", EVERYWHERE)
     if config.body is not Body.transformer:
@@ -51,7 +50,7 @@ def attentions(config: EncoderConfig) -> list[int]:
 
 
 def of_layer(config: EncoderConfig, number: int) -> Reach:
-    """How far one token reads through the attention of this number."""
+    """Receptive field of the attention of this number."""
     if config.attention is not None:
         return _stated(config, "receptive_field", EVERYWHERE)
     if config.position is Position.disentangled:
@@ -70,7 +69,7 @@ def of_layer(config: EncoderConfig, number: int) -> Reach:
 
 
 def depends_on_order(config: EncoderConfig) -> bool:
-    """Whether the layers are more than a function of the set of their inputs."""
+    """Whether the output depends on the order of the tokens, not only on their set."""
     if (
         config.layers is not None
         or config.encoder is not None

@@ -38,7 +38,7 @@ class Direction(nn.LSTM):
             return torch.lstm(x, (start, start), weights, True, 1, 0.0, self.training, False, True)[0]
 
     def step_by_step(self, x: Tensor) -> Tensor:
-        """What the kernel computes, as plain products: those of the inputs at once, those of the state token by token."""
+        """The kernel's computation as plain products: of the inputs at once, of the state token by token."""
         inputs = F.linear(x, self.weight_ih_l0, self.bias_ih_l0 + self.bias_hh_l0)  # (B, T, 4 * D / 2)
         state = x.new_zeros(len(x), self.hidden_size, requires_grad=x.requires_grad)  # the kernel too has its gradient
         cell = torch.zeros_like(state)

@@ -62,7 +62,7 @@ class Stack(nn.Module):
         return blocks[layer if len(blocks) == self.config.depth else self.config.group_of(layer)]
 
     def context(self, batch: Batch) -> Context:
-        """Inputs of every attention of one forward pass besides the hidden states."""
+        """Inputs of attention besides the hidden states, shared by all layers of a forward pass."""
         config = self.config
         if config.position is Position.relative:
             return relative_context(batch, config)
@@ -80,8 +80,7 @@ class Stack(nn.Module):
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text."""
-        order = self.execution_order()
-        return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
+        return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in self.execution_order())
 
 
 def one_layer(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context, hidden: Tensor) -> Tensor:

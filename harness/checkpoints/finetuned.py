@@ -38,7 +38,7 @@ class TaskFacts:
     plugin: str | None = None  # name of a kind of task of another package
 
     def config(self) -> TaskConfig:
-        """A task with these facts and without data."""
+        """The config of a task with these facts and no data."""
         values = {key: value for key, value in asdict(self).items() if key not in ("kind", "head", "num_outputs")}
         return TaskConfig(**values, kind=TaskKind[self.kind])
 
@@ -68,10 +68,10 @@ def read_task(folder: Path) -> TaskFacts:
     if facts.kind not in TaskKind.__members__:
         raise unknown("kind", facts.kind, TaskKind.__members__, str(folder / TASK))
     if not facts.fields:
-        raise InputError(f"{folder / TASK} has no fields: expected the names of the columns of text")
+        raise InputError(f"{folder / TASK} has no fields: expected the names of the text columns")
     if facts.kind in LABELLED and len(facts.labels) != facts.num_outputs:
         raise InputError(
-            f"{folder / TASK} has {len(facts.labels):,} labels, and num_outputs={facts.num_outputs}: expected one each"
+            f"{folder / TASK} has {len(facts.labels):,} labels, and num_outputs={facts.num_outputs}: expected as many"
         )
     return facts
 
@@ -84,7 +84,7 @@ def tokenizer_of(path: Path, shape: EncoderConfig) -> Tokenizer:
 
 
 def cut(tokenizer: Tokenizer, facts: TaskFacts) -> Tokenizer:
-    """The tokenizer, truncating as the run does; windows of a context keep the whole question."""
+    """The tokenizer with the run's truncation; windows of a context keep the whole question."""
     if facts.kind == TaskKind.tokens.name:
         by_words(tokenizer)
     strategy = "only_second" if facts.kind == TaskKind.spans.name else "longest_first"

@@ -78,8 +78,9 @@ def note_of_padding(config: EncoderConfig, folder: Path | None, said: str) -> li
             encoder = Foreign(config)
         if folder is not None:
             encoder.body = _published_part(folder, config, said)[0]
-        change = changed_by_padding(encoder)
-        _paddings[key] = [f"vectors change with padding by up to {100 * change:.3g} %"] if change > ROUNDING else []
+        change, repeated = changed_by_padding(encoder)
+        what, change = ("from pass to pass", repeated) if repeated > ROUNDING else ("with padding", change)
+        _paddings[key] = [f"vectors change {what} by up to {100 * change:.3g} %"] if change > ROUNDING else []
     return _paddings[key]
 
 
@@ -89,20 +90,19 @@ def code_facts(shape: EncoderConfig) -> str:
     if encoder == TRANSFORMERS:
         own = shape.options.get(remote_code.KEY)
         return f"{TRANSFORMERS} {_library().__version__}" + (f", remote code {own}" if own else "")
-    points = extensions.declared(GROUP)
-    return extensions.source_of(encoder if ":" in encoder else points[f"encoder.{encoder}"].value)
+    return extensions.source_of(encoder if ":" in encoder else extensions.declared(GROUP)[f"encoder.{encoder}"].value)
 
 
 def make(vocab_size: int, pad_token_id: int, model_type: str = "", **options: Any) -> nn.Module:
-    """The encoder of a `model_type` of transformers, by its own code, with the values of its own initialisation.
+    """The encoder of a `model_type` of transformers, run by the library's code and initialised as the library does.
 
-    Only the encoder of an encoder-decoder. A pooler is left out: heads are the harness's. ValueError for an unknown type.
+    Decoders and poolers are left out: heads are the harness's. ValueError for an unknown type.
     """
     return built(vocab_size, pad_token_id, {"model_type": model_type, **options})[1]
 
 
 def built(vocab_size: int, pad_token_id: int, options: dict[str, Any]) -> tuple[Any, nn.Module]:
-    """The whole model and the part of it that encodes texts."""
+    """The whole model, and its text encoder."""
     config = _config(options)
     text = _text(config)
     config.use_cache = text.use_cache = False
@@ -190,8 +190,7 @@ class MaskedHead(nn.Module):
 
     def __init__(self, model: Any, table: nn.Module | None) -> None:
         super().__init__()
-        given = _Given(model.config)
-        setattr(model, model.base_model_prefix, given)
+        setattr(model, model.base_model_prefix, _Given(model.config))
         self.model, output = model, model.get_output_embeddings()
         if table is not None and output is not None and getattr(model.config, "tie_word_embeddings", True):
             output.weight = table.weight
@@ -260,7 +259,7 @@ def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
 
 
 def notes(folder: Path, shape: EncoderConfig) -> list[str]:
-    """What is said of published weights that the library computes; InputError for layers that cannot be kept."""
+    """Notes on published weights that the library computes; InputError for layers that cannot be kept."""
     shape_of(shape)
     said = [f"computed by {code_facts(shape)}, model_type={shape.options.get('model_type')}"]
     pickled = not any(folder.glob("*.safetensors"))

@@ -50,12 +50,14 @@ NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@([\w./-]+))?")
 
 PUBLISHED = conf_directory().parent / ".cache" / "published"
 """The cache that `make published` fills; used instead of the hub's if present."""
+WITHOUT_HUB = {"all-MiniLM-L6-v2": "make published", "all-mpnet-base-v2": "make published ARGS=mpnet"}
+"""Encoder of sentence-transformers -> the command that puts it there."""
 
 
 def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = False) -> Path:
     """The folder of the encoder; InputError if it is neither a folder nor on the hub, or lacks a file.
 
-    `pickles`: weights in one, of which the library reads tensors alone, will do.
+    `pickles`: pickled weights are accepted, of which the library reads tensors only.
     """
     root = root_of(init_from, key)
     folder = sentence_transformers.encoder_folder(root, key)
@@ -74,7 +76,7 @@ def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = Fals
 
 
 def root_of(init_from: str, key: str) -> Path:
-    """The folder that is named, downloaded if it is a name on the hub."""
+    """The named folder, downloaded from the hub if it is not a local one."""
     folder = Path(init_from)
     if folder.is_dir():
         return folder
@@ -90,8 +92,12 @@ def _downloaded(name: str, key: str) -> Path:
         repository, revision = found.groups() if found else (name, None)
         return Path(snapshot_download(repository, revision=revision, allow_patterns=FILES))
     except (errors.HfHubHTTPError, errors.HFValidationError, errors.OfflineModeIsEnabled, OSError) as error:
+        has_make = (PUBLISHED.parents[1] / "Makefile").is_file()  # a checkout, no installed wheel
+        command = WITHOUT_HUB.get(name.removeprefix("sentence-transformers/")) if has_make else None
+        fetch = f", or run `{command}`" if command else ""
         raise InputError(
-            f"{key}={name!r} is not a folder and cannot be downloaded from the hub ({type(error).__name__}); set it to a folder"
+            f"{key}={name!r} is not a folder and cannot be downloaded from the hub ({type(error).__name__}); "
+            f"set it to a folder{fetch}"
         ) from error
 
 
@@ -170,8 +176,7 @@ def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
     path, its_files = getattr(tokenizer, key), ("", published_tokenizer.WHOLE, published_tokenizer.WORDS)
     if path is None or Path(path) in [folder / name for name in its_files]:
         return None
-    said = f"tokenizer.{key}={path}"
-    return tokenizers.rows_in(tokenizers.build(tokenizer, ()), tokenizers.build(own, ()), said)
+    return tokenizers.rows_in(tokenizers.build(tokenizer, ()), tokenizers.build(own, ()), f"tokenizer.{key}={path}")
 
 
 def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
@@ -194,7 +199,7 @@ def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
 
 
 def notes(config: RunConfig) -> list[str]:
-    """What was decided while the published folder of a run was read, in short notes; whether padding changes its vectors.
+    """Short notes on decisions made while reading the published folder of a run, and on vectors that padding changes.
 
     InputError naming the tensors that are missing, unexpected or of another shape.
     """
@@ -214,7 +219,7 @@ def notes(config: RunConfig) -> list[str]:
         decided = _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head)).notes
     if kind.head() is TextVectors:
         stated, pooling = _pooling(config), config.model.vector_pooling
-        source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "nothing states another"
+        source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "the default"
         decided.append(f"vectors: {POOLED[pooling]} ({source})")
         limit = sentence_transformers.longest_text(root, "model.init_from")
         if limit is not None and limit < config.task.max_length:
@@ -240,7 +245,7 @@ def _pooling(config: RunConfig) -> Pooling | None:
 
 
 def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
-    """Loads the weights into a classifier, changed to its shape; where each of its tensors comes from."""
+    """Loads the weights, changed to its shape, into a classifier; returns the origin of each of its tensors."""
     if config.model.random_weights:
         return dict.fromkeys(model.state_dict(), RANDOM)
     expected = model.state_dict()
@@ -261,9 +266,9 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
 
 
 def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
-    """Loads the weights into an encoder, changed to its shape, whatever head they have; where each tensor comes from.
+    """Loads the weights, changed to its shape and without their head, into an encoder; returns the origin of each tensor.
 
-    InputError naming tensors of the encoder that are missing, left over or of another shape.
+    InputError naming encoder tensors that are missing, unexpected or of another shape.
     """
     if isinstance(encoder, Foreign):
         _load_foreign(config, encoder)
@@ -273,7 +278,7 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
     state = those_of("encoder.", state)
     source = with_head_of(config.model, shape)
     expected = {f"encoder.{name}": tensor.shape for name, tensor in on_meta(source, 1).encoder.state_dict().items()}
-    if wrong := sorted(dict(expected.items() ^ {name: tensor.shape for name, tensor in state.items()}.items())):
+    if wrong := sorted(dict(expected.items() ^ {(name, tensor.shape) for name, tensor in state.items()})):
         raise InputError(f"model.init_from={config.model.init_from!r}: tensors do not fit the encoder: {', '.join(wrong[:8])}")
     state, origins = derived(state, source, config.model, config.model.keep_layers, rows_of(config.tokenizer, folder))
     encoder.load_state_dict(native.part(state, "encoder."), strict=False)
@@ -301,13 +306,13 @@ def _foreign_folder(config: RunConfig) -> Path:
 
 
 def with_head_of(model: EncoderConfig, shape: EncoderConfig) -> EncoderConfig:
-    """The shape of weights, with those keys of the model that its head reads."""
+    """The shape of weights with the model's own keys of the head."""
     return replace(shape, **{key: getattr(model, key) for key in OF_HEAD})
 
 
 def pooler_of(config: RunConfig) -> dict[str, Tensor]:
-    """Tensors of the published pooler under our names, for what is fine-tuned after a pretraining that trains none."""
-    if config.model.init_from is None or config.model.random_weights or config.model.encoder is not None:
+    """Tensors of the published pooler under our names, for fine-tuning after a pretraining that trains no pooler."""
+    if not config.model.has_published_weights or config.model.encoder is not None:
         return {}
     folder = folder_of(present(config.model.init_from))
     state, _ = encoder_of(folder, "model.init_from", _read_for(config, folder))
@@ -330,8 +335,7 @@ def _as_published(config: RunConfig, folder: Path, model: Classifier) -> Publish
     shape, kind = with_head_of(config.model, published.shape), task.kind.name if has_task(config) else ""
     outputs = 1 if model.head is None else len(model.head.weight)
     with native.naming(f"{key}={config.model.init_from!r}"):
-        of_shape = on_meta(shape, outputs, type(model))
-        state, notes = translated(of_shape, published.state, config_json, kind, task.labels)
+        state, notes = translated(on_meta(shape, outputs, type(model)), published.state, config_json, kind, task.labels)
     return Published(state, shape, [] if config.model.random_weights else [*published.notes, *notes])
 
 
@@ -350,7 +354,7 @@ def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
 def encoder_of(folder: Path, key: str, config_json: dict[str, Any] | None = None) -> tuple[dict[str, Any], EncoderConfig]:
     """Tensors of a published model with any head under our names, and its shape; InputError for an unknown family.
 
-    `config_json`: as it is to be read.
+    `config_json` replaces the one in the folder.
     """
     config_json = config_json or native.json_of(folder / "config.json", key)
     if _is_foreign(config_json):

@@ -17,9 +17,9 @@ from harness.models.objectives.scoring import MASKED, can_score
 
 
 def objective_of(config: RunConfig) -> PretrainConfig:
-    """The objective whose head scores: that of the pretraining, and without one masked tokens, or what the model's paper says.
+    """The objective whose head scores: that of the pretraining, else that of the model's paper, else masked LM.
 
-    All heads for masked tokens are read as that of masked language modelling.
+    Every masked-token head is read as that of masked language modelling.
     """
     options = config.pretrain.of_phases[-1]
     if options.objective is ObjectiveName.none:
@@ -31,16 +31,12 @@ def objective_of(config: RunConfig) -> PretrainConfig:
 
 def refuse_misfit(config: RunConfig) -> None:
     """InputError, before anything is loaded into a model, for a pretraining or published weights without a head that scores."""
-    if not can_score(config.pretrain) and config.pretrain.objective is not ObjectiveName.none:
+    if config.pretrains and not can_score(config.pretrain):
         raise InputError(
             f"task={config.task.name} scores texts by the head of a language model, which "
             f"pretrain={config.pretrain.objective.value} does not train here: choose pretrain=mlm, clm, plm or bidirectional_lm"
         )
-    if (
-        config.model.init_from is not None
-        and config.pretrain.objective is ObjectiveName.none
-        and not config.model.random_weights
-    ):
+    if config.model.has_published_weights and not config.pretrains:
         _published(config)
     try:
         build.refuse_misfit(objective_of(config), config.model)
@@ -58,15 +54,15 @@ def _published(config: RunConfig) -> tuple[dict[str, Tensor], EncoderConfig]:
 
 
 def load(config: RunConfig, vocabulary: Vocabulary, weights: Path | None) -> tuple[Objective, dict[str, Origin]]:
-    """The model on CPU, and where each of its tensors comes from.
+    """The model on the CPU, and the origin of each of its tensors.
 
-    `weights` is the folder of a pretraining; without it those of `model.init_from` are read, else all values are of the seed.
+    `weights` is the folder of a pretraining; without it `model.init_from` is read, else values are randomly initialised.
     InputError naming the tensors that are missing or of another shape.
     """
     shape = config.model
     objective = build.build(objective_of(config), shape, vocabulary, config.seed).phases[0].eval()
     expected = objective.state_dict()
-    if weights is None and (shape.init_from is None or shape.random_weights):
+    if weights is None and not shape.has_published_weights:
         return objective, dict.fromkeys(expected, RANDOM)
     pieces = None
     if weights is not None:

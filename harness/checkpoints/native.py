@@ -42,7 +42,7 @@ WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", paths.SHAPE, "tokenizer.json"
 
 
 def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
-    """Writes both files; if interrupted in between, `read` refuses the folder. A tied output matrix is left out."""
+    """Writes weights and shape, without a tied output matrix; `read` refuses a folder whose writing was interrupted."""
     folder.mkdir(parents=True, exist_ok=True)
     tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
@@ -86,7 +86,7 @@ def _opened(path: Path) -> Iterator[Any]:
             header = int.from_bytes(file.read(8), "little")
         if header > paths.LARGEST_HEADER:
             most = f"expected at most {paths.LARGEST_HEADER:,}"
-            raise InputError(f"{path} cannot be read: it states {header:,} bytes for the list of its tensors; {most}")
+            raise InputError(f"{path} cannot be read: its header states a length of {header:,} bytes; {most}")
         with safe_open(path, framework="pt") as file:
             yield file
 
@@ -125,9 +125,8 @@ def naming(what: str) -> Iterator[None]:
 
 
 def load(model: nn.Module, state: dict[str, Tensor]) -> None:
-    """Loads all tensors of a model; a tied tensor needs one of its names. RuntimeError for missing, further or other ones."""
-    names = first_names(model.state_dict())
-    model.load_state_dict({name: state[one] for name, one in names.items() if one in state} | state)
+    """Loads all tensors of a model; one name suffices for a tied tensor. RuntimeError for missing or unexpected tensors."""
+    model.load_state_dict({name: state[one] for name, one in first_names(model.state_dict()).items() if one in state} | state)
 
 
 def first_names(state: dict[str, Tensor]) -> dict[str, str]:
@@ -137,7 +136,7 @@ def first_names(state: dict[str, Tensor]) -> dict[str, str]:
 
 
 def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin so, by what follows."""
+    """The tensors whose names have this prefix, under their names without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 

@@ -64,7 +64,7 @@ def identity_of(folder: Path) -> dict[str, str | None]:
 def load_weights(
     folder: Path, model: Classifier, keep_layers: list[int] | None = None, task: TaskConfig | None = None
 ) -> dict[str, Origin]:
-    """Loads the encoder, changed to its shape, and, if it was trained, the pooler; where each tensor of the model comes from.
+    """Loads the encoder, changed to its shape, and a trained pooler; returns the origin of each tensor of the model.
 
     A fine-tuned head is loaded, row by row, where the task has the same labels. InputError if the encoder does not fit.
     """

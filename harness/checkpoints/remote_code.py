@@ -69,7 +69,7 @@ def config_class(config_json: dict[str, Any], library: Any) -> Any:
 
 
 def kept(code: str) -> Path:
-    """Where the code of a folder is kept."""
+    """The folder in which a checkpoint keeps the code."""
     cache: str = extensions.library("huggingface_hub.constants", "hub").HF_HOME
     return Path(cache, "harness", code)
 

@@ -31,9 +31,9 @@ def encoder_folder(root: Path, key: str) -> Path:
 
 
 def pooling_of(root: Path, key: str) -> Pooling | None:
-    """How texts become vectors; None where there are no modules.
+    """The pooling that makes vectors of texts; None if the folder lists no modules.
 
-    InputError for what is more than one pooled vector of length 1, which cosines compare.
+    InputError for anything but one pooled vector that is compared by cosine.
     """
     modules = _modules(root, key)
     if not modules:
@@ -42,7 +42,7 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         other = next((kind for kind in kinds[2:] if kind != "Normalize"), None) or " and ".join(kinds)
         raise InputError(
-            f"{key}: {root / MODULES}: vectors through {other} are not read: expected Transformer, Pooling, Normalize"
+            f"{key}: {root / MODULES}: the module {other} is not supported: expected Transformer, Pooling, Normalize"
         )
     path = root / modules[1][1] / "config.json"
     if not path.is_file():
@@ -58,25 +58,27 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
     ]
     if more or mode not in POOLINGS:
         raise InputError(
-            f"{key}: {path}: pooling by {' and '.join([mode, *more])} is not read: expected one of {', '.join(POOLINGS)}"
+            f"{key}: {path}: pooling by {' and '.join([mode, *more])} is not supported: expected one of {', '.join(POOLINGS)}"
         )
     reading, reads = _reading(root / modules[0][1], key)
     if reads.get("do_lower_case"):
-        raise InputError(f"{key}: {reading}: do_lower_case=true is not read: set it in tokenizer_config.json")
+        raise InputError(f"{key}: {reading}: do_lower_case=true is not supported: set it in tokenizer_config.json")
     path = root / SETTINGS
     settings, prompts = _settings(root, key)
     similarity = settings.get("similarity_fn_name")
     if prompt := prompts.get(str(settings.get("default_prompt_name"))):
         raise InputError(
-            f"{key}: {path}: the default prompt {prompt!r} before every text is not read: set default_prompt_name to null"
+            f"{key}: {path}: the default prompt {prompt!r} before every text is not supported: set default_prompt_name to null"
         )
     if similarity not in COSINE and (similarity, len(kinds)) != ("dot", 3):
-        raise InputError(f"{key}: {path}: similarity_fn_name={similarity!r} is not read: vectors are compared by cosine here")
+        raise InputError(
+            f"{key}: {path}: similarity_fn_name={similarity!r} is not supported: vectors are compared by cosine here"
+        )
     return POOLINGS[mode]
 
 
 def prompts_of(root: Path, key: str) -> list[str]:
-    """Names of the prompts that it states for some texts, such as queries."""
+    """Names of the prompts that the folder states for some texts, such as queries."""
     return sorted(name for name, prompt in _settings(root, key)[1].items() if prompt)
 
 
@@ -91,7 +93,7 @@ def _settings(root: Path, key: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def longest_text(root: Path, key: str) -> int | None:
-    """Tokens at which its texts are cut; None where nothing says so."""
+    """Maximum tokens per text; None if the folder states none."""
     limit = _reading(encoder_folder(root, key), key)[1].get("max_seq_length")
     return limit if isinstance(limit, int) else None
 

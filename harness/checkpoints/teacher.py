@@ -116,8 +116,7 @@ def masked_head(state: dict[str, Tensor], encoder: Encoder, name: str) -> Masked
     shape = replace(encoder.config, mask_decoder=any(key.startswith("decoder.") for key in mine))
     head = make_masked_head(shape, encoder)
     first: dict[int, str] = {id(one): "encoder" for one in encoder.parameters()}
-    named = head.state_dict(keep_vars=True)
-    tied = {key for key, one in named.items() if first.setdefault(id(one), key) != key}
+    tied = {key for key, one in head.state_dict(keep_vars=True).items() if first.setdefault(id(one), key) != key}
     missing = head.load_state_dict(mine, strict=False).missing_keys
     if missing := [key for key in missing if key not in tied]:
         raise InputError(f"{name} lacks {', '.join(missing)} of its masked-LM head")
@@ -125,7 +124,7 @@ def masked_head(state: dict[str, Tensor], encoder: Encoder, name: str) -> Masked
 
 
 def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:
-    """With the folder of the fine-tuning that teaches; `tokenizer` is the student's.
+    """The config with the folder of the fine-tuned teacher; `tokenizer` is the student's.
 
     InputError for a run that does not exist, that predicts something else, or whose texts or vectors do not fit.
     """
@@ -140,12 +139,14 @@ def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:
     if (facts.kind, facts.labels, facts.fields) != (task.kind.name, list(task.labels), list(task.fields)):
         raise InputError(f"{said} was fine-tuned on {facts.name}: expected a fine-tuning on {task.name}")
     if paths.read(folder / native.TOKENIZER, LARGEST_BYTES) != tokenizer.read_bytes():
-        raise InputError(f"{said} has another tokenizer than the student: set tokenizer.file to {folder / native.TOKENIZER}")
+        raise InputError(
+            f"{said} does not have the tokenizer of the student: set tokenizer.file to {folder / native.TOKENIZER}"
+        )
     if shape.longest_text < task.max_length:
         raise InputError(f"{said} reads at most {shape.longest_text} tokens, but task.max_length={task.max_length}")
     if config.finetune.hidden_weight and shape.hidden_size != config.model.hidden_size:
-        sizes = f"{shape.hidden_size} features, not model.hidden_size={config.model.hidden_size}"
-        raise InputError(f"{said} has vectors of {sizes}: set finetune.hidden_weight=0")
+        sizes = f"a hidden size of {shape.hidden_size}, not model.hidden_size={config.model.hidden_size}"
+        raise InputError(f"{said} has {sizes}: set finetune.hidden_weight=0")
     if config.hardware.sharding is not DeviceSharding.none:
         raise InputError(f"{said} cannot be sharded: set hardware.sharding=none")
     return replace(config, finetune=replace(config.finetune, teacher=str(folder)))

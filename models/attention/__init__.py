@@ -33,7 +33,7 @@ class Attention(Protocol):
 
 
 def make_attention(config: EncoderConfig, layer: int) -> nn.Module:
-    """The `Attention` of one layer, which may depend on its number; InputError for a wrong class of another package."""
+    """The `Attention` of one layer; InputError for an unsuitable class of another package."""
     if config.attention is not None:
         return class_of("attention", config.attention)(config, layer)
     return OWN_ATTENTION.get(config.position, SelfAttention)(config, layer)

@@ -40,14 +40,14 @@ def reach(config: EncoderConfig, length: int) -> int:
 
 @dataclass(kw_only=True)
 class Distances(Context):
-    """With what disentangled attention reads of positions."""
+    """Context with the positions of disentangled attention."""
 
     relative: Tensor  # (R, D), vectors of distances
     relative_rows: Tensor  # (T, T), which of them is between query and key
 
 
 class RelativePositions(nn.Module):
-    """The table of relative positions, one for all layers."""
+    """The table of relative positions, shared by all layers."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -64,8 +64,7 @@ class RelativePositions(nn.Module):
         if self.config.position_buckets is not None:
             distances = bucket(distances, self.config.position_buckets, self.config.max_relative_distance)
         places = torch.arange(length, device="cpu")
-        rows = (distances + side).clamp(0, 2 * side - 1)[places[:, None] - places + length - 1]
-        return vectors, rows.to(vectors.device)
+        return vectors, (distances + side).clamp(0, 2 * side - 1)[places[:, None] - places + length - 1].to(vectors.device)
 
 
 class DisentangledAttention(MultiHead):
@@ -122,6 +121,6 @@ class DisentangledAttention(MultiHead):
         return 2 * length * 4 * self.output.weight.numel() + products + self.flops_once(length)
 
     def flops_once(self, length: int) -> int:
-        """The part of `flops` that is the same for all texts of a batch and done once: the projections of distances."""
+        """FLOPs done once per batch, whatever its texts: the projections of distances."""
         terms, rows = self.to_position + self.from_position, 2 * reach(self.config, length)
         return 2 * terms * rows * self.output.weight.numel()

@@ -66,7 +66,7 @@ def over_heads(mask: Tensor | None) -> Tensor | None:
 
 
 class MultiHead(nn.Module):
-    """What every attention with heads has. Abstract."""
+    """Base class of attention with heads. Abstract."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class MultiHead(nn.Module):
 
     @property
     def dropout(self) -> float:
-        """Share of the weights of attention that is dropped now."""
+        """Dropout probability of the attention weights, 0 in evaluation mode."""
         return self.config.attention_probs_dropout_prob if self.training else 0.0
 
     def split(self, x: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from harness.models.positions import frequencies
 
 @dataclass(kw_only=True)
 class Offsets(Context):
-    """With what relative attention reads of positions."""
+    """Context with the positions and segments of relative attention."""
 
     relative: Tensor  # (R, D), a vector for each offset from query to key
     positions: Tensor | None  # (B, T, M) which of them is between row and column; None: by their order
@@ -116,7 +116,7 @@ class RelativeAttention(MultiHead):
         return projections + products + self.flops_once(length)
 
     def flops_once(self, length: int) -> int:
-        """The part of `flops` that is done once for all texts of a batch: the projection of the offsets."""
+        """FLOPs done once per batch: the projection of the offsets."""
         return 2 * self.position.weight.numel() * self._offsets(most_keys(length, self.config))
 
     def _offsets(self, keys: int) -> int:
@@ -134,7 +134,7 @@ def relative_shift(scores: Tensor, keys: int) -> Tensor:
 
 
 def most_keys(length: int, config: EncoderConfig) -> int:
-    """Keys that a segment of a text has at most: all, or its own and those of its memory."""
+    """Maximum number of keys of a segment: its own tokens and those of its memory, or the whole text."""
     if not config.causal or config.segment_length is None:
         return length
     return min(length, config.segment_length + config.memory_length)

@@ -138,5 +138,4 @@ def _block_bias(bias: nn.Module, batch: int, shape: Blocks) -> Tensor:
     if not shape.global_tokens:
         return bias(offsets)[None]
     everywhere = torch.arange(shape.global_tokens, device=shape.device) - shape.rows  # (blocks, N, G)
-    each = [bias(torch.cat([offsets, to_global], dim=-1)) for to_global in everywhere]
-    return torch.stack(each).repeat(batch, 1, 1, 1)
+    return torch.stack([bias(torch.cat([offsets, to_global], dim=-1)) for to_global in everywhere]).repeat(batch, 1, 1, 1)

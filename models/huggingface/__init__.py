@@ -1,6 +1,6 @@
-"""Published checkpoints into our models and back. What a family is called, how it is read and written, is in families.toml
-and families.py; `publish` writes. Equality with the published model is promised outside training: dropout sits in fewer places
-here.
+"""Converts published checkpoints into our models; `publish` converts back. families.toml and families.py describe the families.
+
+Models equal the published ones outside training: dropout is in fewer places here.
 """
 
 import re
@@ -50,7 +50,7 @@ OURS, HEAD = ("encoder.", "pooler.", "masked_head."), ("head.weight", "head.bias
 
 
 def load(model: Classifier, state: State, config_json: ConfigJson) -> list[str]:
-    """Puts published tensors into the model; returns the names of a missing pooler or head, which stay randomly initialised.
+    """Loads published tensors into the model; returns the names of a missing pooler or head, which stay randomly initialised.
 
     ValueError as `translated` raises it, before anything is copied.
     """

@@ -61,12 +61,10 @@ class Longformer(Roberta):
     def config(self, config_json: ConfigJson) -> EncoderConfig:
         """ValueError for windows that differ from layer to layer."""
         windows = config_json.get("attention_window", 512)
-        windows = {windows} if isinstance(windows, int) else set(windows)
-        if len(windows) > 1:
-            raise ValueError(
-                f"attention_window={config_json['attention_window']} cannot be expressed: only one for all layers can"
-            )
-        return replace(super().config(config_json), attention_window=windows.pop(), global_tokens=1)
+        first, *others = (windows if isinstance(windows, list) else [windows]) or [None]
+        if type(first) is not int or any(window != first for window in others):
+            raise ValueError(f"attention_window={windows!r} cannot be expressed: only one number for all layers can")
+        return replace(super().config(config_json), attention_window=first, global_tokens=1)
 
 
 TERMS = {
@@ -131,7 +129,7 @@ class Deberta(Family):
 
     def tensors(self, state: State, config: EncoderConfig) -> State:
         """The first DeBERTa has one (3 D, D) with query, key and value of one head after those of another; ours are three."""
-        apart: State = {}
+        apart = {}
         biases = {theirs: part for part, theirs in BIASES.items()}
         for name, value in state.items():
             module, _, kind = name.rpartition(".")
@@ -150,7 +148,7 @@ class Deberta(Family):
         apart, homeless = super().published(state, config)
         if self.name == "deberta-v2":
             return apart, homeless
-        tensors: State = {}
+        tensors = {}
         for name, value in apart.items():
             projection = re.fullmatch(r"(.+\.self)\.(query|key|value)_proj\.(weight|bias)", name)
             if not projection:
@@ -276,8 +274,11 @@ class ModernBert(Family):
 
     def config(self, config_json: ConfigJson) -> EncoderConfig:
         theta: dict[str, float] = {}
+        shape, ropes = self.shape(config_json), config_json.get("rope_parameters") or {}
+        if not isinstance(ropes, dict) or ropes.keys() - THETA or not all(isinstance(of or {}, dict) for of in ropes.values()):
+            raise ValueError(f"rope_parameters={ropes!r} cannot be read: expected an object for each of {', '.join(THETA)}")
         for kind, (old_key, default) in THETA.items():
-            rope = (config_json.get("rope_parameters") or {}).get(kind) or {}
+            rope = ropes.get(kind) or {}
             refuse(rope, {"rope_type": "default"})
             theta[kind] = rope.get("rope_theta") or config_json.get(old_key, default) or theta["full_attention"]
         refuse(config_json, {"rope_scaling": None})
@@ -285,11 +286,11 @@ class ModernBert(Family):
         if (kinds := config_json.get("layer_types")) is not None:
             seeing = [layer for layer, kind in enumerate(kinds) if kind == "full_attention"]
             every = seeing[1] if len(seeing) > 1 else len(kinds)
-            if seeing != list(range(0, len(kinds), every)):
+            if seeing != list(range(0, shape["num_hidden_layers"], every)):
                 raise ValueError(f"layer_types={kinds} cannot be expressed: only full_attention in layers 0, n, 2n, ... can")
         return EncoderConfig(
-            **self.shape(config_json),
-            attention_window=config_json.get("local_attention", 128) // 2 * 2,
+            **shape,
+            attention_window=2 * config_json.get("sliding_window", config_json.get("local_attention", 128) // 2),
             global_layer_every=every,
             rotary_theta=theta["sliding_attention"],
             rotary_global_theta=theta["full_attention"],
@@ -312,11 +313,12 @@ class XLNet(Family):
 
     def config(self, config_json: ConfigJson) -> EncoderConfig:
         shape, config_json = self.shape(config_json), self.defaults | config_json
-        if config_json.get("d_head") is not None:
-            refuse(config_json, {"d_head": config_json["d_model"] // config_json["n_head"]})
         if (pooling := config_json.get("summary_type", "last")) not in POOLINGS:
             raise ValueError(f"summary_type={pooling!r} is not one of {', '.join(POOLINGS)}")
-        return EncoderConfig(**shape, pooling=POOLINGS[pooling])
+        config = EncoderConfig(**shape, pooling=POOLINGS[pooling])
+        if config_json.get("d_head") is not None:
+            refuse(config_json, {"d_head": config_json["d_model"] // config_json["n_head"]})
+        return config
 
     def tensors(self, state: State, config: EncoderConfig) -> State:
         """Heads side by side: (D, H, K) published as input, heads, features of a head, but output first for `o`."""

@@ -4,12 +4,14 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from harness.errors import some_of
 from harness.models.config import Activation, EncoderConfig
 
 TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text())
@@ -28,8 +30,8 @@ def those_of(part: str, state: State) -> State:
     return {name: tensor for name, tensor in state.items() if name.startswith(part)}
 
 
-LISTED = 8
-"""Maximum number of names of each kind in an error."""
+listed = partial(some_of, most=8)
+"""The names of each kind in an error, of many the first ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +118,7 @@ class Family:
         inside, beside = _inverse(encoder, prefix), _inverse(self.head)
         is_headed = any(name.startswith("head.") for name in state)
         table = (inside | beside if is_headed else beside | inside) | _inverse(self.masked)
-        tensors: State = {}
+        tensors = {}
         homeless = []
         for name, tensor in state.items():
             module, _, kind = name.rpartition(".")
@@ -179,11 +181,6 @@ def refuse_misfits(what: str, expected: Mapping[str, Tensor], found: Mapping[str
     }
     if any(problems.values()):
         raise ValueError(f"{what}: {'; '.join(f'{kind}: {listed(names)}' for kind, names in problems.items() if names)}")
-
-
-def listed(names: Sequence[str], most: int = LISTED) -> str:
-    """The names, of many the first ones."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def refuse(config_json: ConfigJson, allowed: Mapping[str, object]) -> None:

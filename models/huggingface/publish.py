@@ -33,7 +33,7 @@ def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any
     expected = settled(config)
     if family is not None and family not in WRITTEN:
         raise ValueError(f"family={family!r} is not one of {', '.join(WRITTEN)}")
-    tried: dict[str, list[str]] = {}
+    tried = {}
     # A model of one token type is a BERT as well as a RoBERTa: where its positions begin says what it was meant to be.
     candidates = sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else WRITTEN
     for name in (family,) if family else candidates:
@@ -94,8 +94,7 @@ def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> St
     """
     with torch.device("meta"):
         expected = Encoder(config).state_dict(prefix="encoder.")
-    encoder = those_of("encoder.", state)
-    refuse_misfits("tensors do not fit the encoder", expected, encoder)
+    refuse_misfits("tensors do not fit the encoder", expected, those_of("encoder.", state))
     return _published(state, config, config_json)[0]
 
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from harness.models.huggingface.names import ConfigJson, listed
+from harness.errors import some_of
+from harness.models.huggingface.names import ConfigJson
 
 ON_TOKENS = {"tokens": "classifier", "spans": "qa_outputs"}
 """Kind of task -> name of its linear layer on every token, in all families."""
@@ -88,23 +89,23 @@ def rows_of(
     is_named = {*numbers} <= stated.keys()
     names = [stated[number] for number in numbers] if is_named else []
     if published != expected:
-        return None, f"new head of {expected}, as the published one is for {listed(names, NAMED) or f'{published} outputs'}"
+        return None, f"new head of {expected}, as the published one is for {some_of(names, NAMED) or f'{published} outputs'}"
     if kind not in NAMING or not labels:
         return [*numbers], "head as published"
     if stated and not is_named:
-        listing = listed([*map(str, stated)], NAMED)
+        listing = some_of([*map(str, stated)], NAMED)
         return None, f"new head, as config.json names rows {listing} and the published one has 0 to {published - 1}"
     for folded in (str, _folded):
         theirs, ours = [folded(name) for name in names], [folded(label) for label in labels]
         if {*theirs} == {*ours} and len({*theirs}) == published:
             rows = [theirs.index(label) for label in ours]
-            return rows, f"head: {listed([f'row {row} is {names[row]}' for row in rows], NAMED)}"
+            return rows, f"head: {some_of([f'row {row} is {names[row]}' for row in rows], NAMED)}"
     if not names or sorted(names) == sorted(f"LABEL_{number}" for number in numbers):
         rows = [names.index(f"LABEL_{number}") if names else number for number in numbers]
-        return rows, f"head: config.json names none of its rows, in their order they are {listed(labels, NAMED)}"
+        return rows, f"head: config.json names none of its rows, in their order they are {some_of(labels, NAMED)}"
     if [*labels] == [*map(str, numbers)]:
-        return [*numbers], f"head: labels are numbers of its rows, which are {listed(names, NAMED)}"
-    return None, f"new head, as the published one is for {listed(names, NAMED)}, not {listed(labels, NAMED)}"
+        return [*numbers], f"head: labels are numbers of its rows, which are {some_of(names, NAMED)}"
+    return None, f"new head, as the published one is for {some_of(names, NAMED)}, not {some_of(labels, NAMED)}"
 
 
 def _folded(name: str) -> str:

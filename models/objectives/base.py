@@ -18,7 +18,7 @@ from harness.models.objectives.config import ObjectiveConfig, PairKind
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What objectives need to know of a tokenizer."""
+    """Facts about a tokenizer that objectives need."""
 
     size: int
     pad: int
@@ -36,7 +36,7 @@ class Vocabulary:
 
 @dataclass
 class PretrainBatch:
-    """Inputs and targets of one optimiser step. The totals are those of the whole step, also in a micro-batch of it."""
+    """Inputs and targets of one optimizer step. The totals are those of the whole step, also in a micro-batch of it."""
 
     inputs: Batch  # as the model reads it; its `labels` (B,) are those of segment pairs: 0 in order, 1 not
     positions: Tensor  # (B, K) int64, which positions are predicted
@@ -86,7 +86,7 @@ class Objective(nn.Module, ABC):
 
     @property
     def phases(self) -> Sequence["Objective"]:
-        """What is trained one after the other: this objective alone."""
+        """Objectives that are trained in turn: this one."""
         return (self,)
 
     @staticmethod

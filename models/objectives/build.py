@@ -1,6 +1,6 @@
-"""From the name of an objective to the objective: a new one is its file, its ObjectiveName and its line in OBJECTIVES.
+"""Builds an objective from its name: a new one takes a file, an ObjectiveName and a line in OBJECTIVES.
 
-One of another package is a class of `Objective`, and its entry point `objective.NAME`. Several may follow each other.
+One of another package is a subclass of `Objective` with the entry point `objective.NAME`. Several may be trained in turn.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,19 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self
 
-from harness.models.ranges import Refused, Role, When, count, option, proper_share, refuse_out_of_range, share
+from harness.models.ranges import (
+    Refused,
+    When,
+    added,
+    count,
+    not_negative,
+    option,
+    place,
+    positive,
+    proper_share,
+    refuse_out_of_range,
+    share,
+)
 
 
 class ObjectiveName(Enum):
@@ -83,67 +95,63 @@ class ObjectiveConfig:
     """Shares are fractions of 1. The defaults are those of the papers."""
 
     objective: ObjectiveName = ObjectiveName.none  # Pretraining objective.
-    plugin: str | None = option(
-        None, earlier=...
+    plugin: str | None = added(
+        None
     )  # Name of an objective from another package; `objective` names the built-in it resembles. Example: my_objective.
-    phases: list[ObjectiveName] = option(
-        [], earlier=...
+    phases: list[ObjectiveName] = added(
+        []
     )  # Objectives of successive phases, `objective` last; pretrain=[clm,mlm] is the same. Example: [clm,mlm].
     shares: list[float] = share(
-        [], earlier=..., read=PHASED
+        [], PHASED, earlier=...
     )  # Shares of the budget, one per phase; empty divides it equally. Example: [0.25,0.75].
     # Masks
-    mask_rate: float = proper_share(0.15, read=PREDICTING)  # Share of the tokens of a sequence that are predicted.
-    masking: Masking = option(Masking.token, read=PREDICTING)  # Unit that is masked: tokens, whole words or spans.
-    static_masks: bool = option(False, read=SAMPLED)  # Keep the mask of a sequence in every epoch.
-    masked_share: float | None = option(
-        None, read=MASKED, at_least=0, at_most=1
+    mask_rate: float = proper_share(0.15, PREDICTING)  # Share of the tokens of a sequence that are predicted.
+    masking: Masking = option(Masking.token, PREDICTING)  # Unit that is masked: tokens, whole words or spans.
+    static_masks: bool = option(False, SAMPLED)  # Keep the mask of a sequence in every epoch.
+    masked_share: float | None = not_negative(
+        None, MASKED, at_most=1
     )  # Share of the predicted tokens replaced by [MASK]. Null: 0.8; rtd: 1. Example: 1.
-    random_share: float | None = option(
-        None, read=MASKED, at_least=0, at_most=1
+    random_share: float | None = not_negative(
+        None, MASKED, at_most=1
     )  # Share of the predicted tokens replaced by a random token. Null: 0.1 at most; rtd: 0. Example: 0.
-    mean_span: float = option(
-        3.8, read=SPANNED, above=0
-    )  # Mean words per masked span, at most 10 (arXiv:1907.10529, section 3.1).
+    mean_span: float = positive(3.8, SPANNED)  # Mean words per masked span, at most 10 (arXiv:1907.10529, section 3.1).
     # Span corruption (arXiv:1910.10683, sections 3.3.3 and 3.3.4)
     noise_density: float = proper_share(
-        0.15, read=pretrains_by(ObjectiveName.span_corruption), earlier=...
+        0.15, pretrains_by(ObjectiveName.span_corruption), earlier=...
     )  # Share of the tokens of a sequence inside corrupted spans.
     mean_noise_span_length: float = count(
-        3.0, read=pretrains_by(ObjectiveName.span_corruption), earlier=...
+        3.0, pretrains_by(ObjectiveName.span_corruption), earlier=...
     )  # Mean tokens per corrupted span.
     # Detection
     generator_fraction: float = proper_share(
-        0.25, read=pretrains_by(ObjectiveName.rtd)
+        0.25, pretrains_by(ObjectiveName.rtd)
     )  # Size of the generator relative to the encoder: hidden size, heads and feed-forward.
-    detection_weight: float = option(
-        50.0, read=pretrains_by(ObjectiveName.rtd), above=0
+    detection_weight: float = positive(
+        50.0, pretrains_by(ObjectiveName.rtd)
     )  # Weight of the detection loss; the generator's loss has weight 1.
     # Permutation
     predicted_share: float = proper_share(
-        1 / 6, read=pretrains_by(ObjectiveName.plm)
+        1 / 6, pretrains_by(ObjectiveName.plm)
     )  # Share of the permuted tokens that are predicted, from the end.
     # Distillation: weights of the losses, and the temperature of the teacher's probabilities
-    teacher: str | None = option(
-        None, role=Role.place, read=DISTILLING
+    teacher: str | None = place(
+        None, DISTILLING
     )  # Teacher: a run, folder or hub name. Null: the weights the student is derived from. Example: bert-base-uncased.
-    temperature: float = option(2.0, read=(DISTILLING, SOFT), above=0)  # Temperature of the logits of teacher and student.
-    soft_weight: float = option(5.0, read=DISTILLING, at_least=0)  # Weight of the distance to the teacher's predictions.
-    masked_weight: float = option(2.0, read=DISTILLING, at_least=0)  # Weight of the masked-LM loss.
-    cosine_weight: float = option(
-        1.0, read=DISTILLING, at_least=0
+    temperature: float = positive(2.0, (DISTILLING, SOFT))  # Temperature of the logits of teacher and student.
+    soft_weight: float = not_negative(5.0, DISTILLING)  # Weight of the distance to the teacher's predictions.
+    masked_weight: float = not_negative(2.0, DISTILLING)  # Weight of the masked-LM loss.
+    cosine_weight: float = not_negative(
+        1.0, DISTILLING
     )  # Weight of the cosine loss of hidden states; 0 allows different hidden sizes.
-    hidden_weight: float = option(
-        0.0, read=DISTILLING, earlier=..., at_least=0
+    hidden_weight: float = not_negative(
+        0.0, DISTILLING, earlier=...
     )  # Weight of the squared error of hidden states (arXiv:1909.10351).
-    matched_layers: MatchedLayers = option(
-        MatchedLayers.all, read=(DISTILLING, HIDDEN), earlier=...
-    )  # Layers whose hidden states are matched.
-    relation_weight: float = option(
-        0.0, read=DISTILLING, earlier=..., at_least=0
+    matched_layers: MatchedLayers = added(MatchedLayers.all, (DISTILLING, HIDDEN))  # Layers whose hidden states are matched.
+    relation_weight: float = not_negative(
+        0.0, DISTILLING, earlier=...
     )  # Weight of the last layer's token relations (arXiv:2012.15828).
     # Continuous bag of words
-    context: int = count(5, read=pretrains_by(ObjectiveName.cbow))  # Context tokens on each side (cbow).
+    context: int = count(5, pretrains_by(ObjectiveName.cbow))  # Context tokens on each side (cbow).
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self, "pretrain.")

@@ -39,7 +39,7 @@ class Teacher(nn.Module):
 
 
 class Seen(NamedTuple):
-    """What a model makes of a batch."""
+    """Outputs of a model for a batch."""
 
     states: list[Tensor]  # the embeddings and the output of every layer, or the last two of these, each (B, T, D)
     projected: Tensor | None  # (B, T, 3 H K) queries, keys and values of the last layer, where relations are compared
@@ -47,7 +47,7 @@ class Seen(NamedTuple):
 
 
 class Distillation(Objective):
-    """A weighted sum of what the student takes over; losses without a weight are not computed.
+    """A weighted sum of distillation losses; losses of weight 0 are not computed.
 
     Inputs are masked where masked tokens are predicted, and plain text otherwise. The teacher is moved and copied with
     this module, but neither trained nor saved with it.
@@ -190,12 +190,12 @@ def refuse_unlike(config: ObjectiveConfig, shape: EncoderConfig, teacher: Teache
     if shape.vocab_size != theirs.vocab_size:
         raise ValueError(
             f"{named} has a vocabulary of {theirs.vocab_size} tokens, "
-            f"not model.vocab_size={shape.vocab_size}: give both one tokenizer"
+            f"not model.vocab_size={shape.vocab_size}: give both the same tokenizer"
         )
     if shape.hidden_size != theirs.hidden_size and config.cosine_weight > 0:
         raise ValueError(
-            f"{named} has vectors of {theirs.hidden_size} features, not of "
-            f"model.hidden_size={shape.hidden_size}: set pretrain.cosine_weight=0, or give both one size"
+            f"{named} has a hidden size of {theirs.hidden_size}, not "
+            f"model.hidden_size={shape.hidden_size}: set pretrain.cosine_weight=0, or give both the same size"
         )
     if config.relation_weight:
         with without_values():

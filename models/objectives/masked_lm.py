@@ -66,7 +66,7 @@ class LanguageModel(Objective):
         return prediction_loss(self.lm_head, self.states(batch), batch)
 
     def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
-        """What it is trained on; e to this loss is the perplexity."""
+        """The training loss on this batch; its exponential is the perplexity."""
         return {self.part: scored(self.lm_head, self.vectors(batch), batch.targets)}
 
 
@@ -86,7 +86,7 @@ def prediction_loss(head: MaskedHead | PlainLMHead, hidden: Tensor, batch: Pretr
 
 @torch.no_grad()
 def evaluate(encoder: Encoder, head: MaskedHead, batch: PretrainBatch) -> Evaluation:
-    """How well the head predicts the targets from the encoder's vectors."""
+    """Evaluates the head's predictions from the encoder's vectors."""
     _, read = head.read(encoder, batch.inputs)
     return scored(head, at_positions(read, batch.positions), batch.targets)
 
@@ -120,8 +120,7 @@ class MaskedLMWithPairs(MaskedLM):
 
     def _pairs(self, hidden: Tensor, batch: PretrainBatch) -> tuple[Tensor, Tensor]:
         """(B, T, D) -> (B, 2) logits, in order or not, and the (B,) labels."""
-        logits = self.pair_head(self.pooler(hidden, batch.inputs.attention_mask)).float()
-        return logits, cast(Tensor, batch.inputs.labels)
+        return self.pair_head(self.pooler(hidden, batch.inputs.attention_mask)).float(), cast(Tensor, batch.inputs.labels)
 
     def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
         hidden, _ = self.masked_head.read(self.encoder, batch.inputs)

@@ -78,7 +78,7 @@ def _sample_words(
 
 def _span(words: list[list[int]], first: int, length: int) -> list[int]:
     """Positions of up to `length` consecutive words; a special token, which is a word without positions, ends the span."""
-    span: list[int] = []
+    span = []
     for word in words[first : first + length]:
         if not word:
             break

@@ -48,8 +48,7 @@ class PermutationLM(LanguageModel):
         order = sample_order(batch.input_ids, seeds, num_predictions(self._config.predicted_share, T), self.vocabulary.special)
         targets = batch.input_ids.gather(1, order.last).masked_fill(~order.used, IGNORED)
         positions = torch.arange(T, T + targets.shape[1]).repeat(len(targets), 1)
-        inputs = self.with_queries(batch, order)
-        return PretrainBatch(inputs, positions, targets, max(1, int(order.used.sum())), len(targets))
+        return PretrainBatch(self.with_queries(batch, order), positions, targets, max(1, int(order.used.sum())), len(targets))
 
     def with_queries(self, batch: Batch, order: "Order") -> Batch:
         """T tokens and K queries in a row, each at the position of its target."""

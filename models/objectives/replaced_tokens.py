@@ -121,8 +121,7 @@ def generator_shape(shape: EncoderConfig, fraction: float) -> EncoderConfig:
 def sample(logits: Tensor, never: tuple[int, ...]) -> Tensor:
     """(..., V) logits -> (...) tokens sampled from their softmax, without those of `never`."""
     noise = torch.empty_like(logits).exponential_().clamp(min=torch.finfo(logits.dtype).tiny).log()  # minus Gumbel's
-    forbidden = torch.tensor(never, device=logits.device)
-    return (logits - noise).index_fill(-1, forbidden, float("-inf")).argmax(dim=-1)
+    return (logits - noise).index_fill(-1, torch.tensor(never, device=logits.device), float("-inf")).argmax(dim=-1)
 
 
 def replaced(original_ids: Tensor, positions: Tensor, targets: Tensor, sampled: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""How likely a trained language model finds a text, token by token, without further training.
+"""Log-likelihoods of the tokens of a text under a trained language model, without further training.
 
 B texts, T tokens, N tokens that are scored, R of them in one forward pass, D hidden.
 """
@@ -76,8 +76,7 @@ def _hidden(objective: Objective, head: MaskedHead, ids: Tensor, hidden: Tensor,
         return ids.new_empty(0, dtype=torch.float32)
     rows, nats = max(1, TOKENS // ids.shape[1]), []
     for of, at in zip(texts.split(rows), targets.split(rows), strict=True):
-        states = _states(objective, head, ids[of], hidden[of, at], at, mask)
-        nats.append(_chosen(head, states, ids[of, at]))
+        nats.append(_chosen(head, _states(objective, head, ids[of], hidden[of, at], at, mask), ids[of, at]))
     return torch.cat(nats)
 
 

@@ -29,7 +29,7 @@ FRAME = 2
 class SpanCorruption(LanguageModel):
     """Each span is one sentinel in the inputs; the targets are the spans, each behind its sentinel, and a final sentinel.
 
-    A sequence of one length has inputs and targets of one length, so that nothing is padded. A separator between documents is
+    A sequence of one length has inputs and targets of one length: no padding. A separator between documents is
     text here and may be in a span. The decoder reads the targets one step late, behind the padding token; what else it reads of
     its own text is what is before: it is causal.
     """

@@ -215,6 +215,7 @@ def compare_all(family: str, seeds: range, folder: Path) -> None:
                 raise AssertionError(f"{one.folder}: {one.head}, {one.by}, {one.notes}: {error}") from error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILY)
 def test_a_drawn_folder_is_read_as_transformers_reads_the_clean_one(family, tmp_path):
     compare_all(family, range(3), tmp_path)

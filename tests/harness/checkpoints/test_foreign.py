@@ -18,7 +18,7 @@ from harness.measure import flops, size
 from harness.measure.subject import load_code
 from harness.models.adapt import adapt, merge
 from harness.models.batch import Batch
-from harness.models.config import AdaptationConfig, Trains
+from harness.models.config import AdaptationConfig, EncoderConfig, Trains
 from harness.models.foreign import Foreign
 from harness.models.heads import build_classifier, make_masked_head
 from harness.models.objectives.base import Vocabulary
@@ -52,6 +52,7 @@ def batch_of():
     return Batch(ids, attention_mask=mask)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_and_predictions_are_those_of_the_library(folders, kind):
     folder, batch = folders / kind, batch_of()
@@ -71,6 +72,7 @@ def test_vectors_and_predictions_are_those_of_the_library(folders, kind):
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_sizes_add_up_and_flops_are_counted_or_named(folders, kind, capsys):
     shape = shape_of(folders / kind)
@@ -172,6 +174,55 @@ def test_padding_that_changes_vectors_is_noted(folders, kind):
         huggingface.notes(RunConfig(model=ModelConfig(**vars(shape)))),
     ):
         assert [note.partition(" by ")[0] for note in notes] == ["vectors change with padding"] * (kind in ("convbert", "fnet"))
+
+
+class Averaged(torch.nn.Module):
+    """Vectors of pieces."""
+
+    def __init__(self, vocab_size: int, pad_token_id: int, gives: str) -> None:
+        super().__init__()
+        self.table, self.gives = torch.nn.Embedding(vocab_size, 16), gives
+        self.requires_grad_(gives != "frozen")
+        self.loose = [torch.nn.Linear(16, 16)]
+        if gives == "nothing":
+            self.loose, self.table = [self.table], None
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        vectors = (self.table or self.loose[0])(input_ids)
+        ways = {
+            "loose": lambda: self.loose[0](vectors),
+            "half": lambda: vectors.half(),
+            "detached": lambda: vectors.detach(),
+            "random": lambda: torch.nn.functional.dropout(vectors),
+            "nan": lambda: vectors * torch.nan,
+            "narrow": lambda: vectors[..., : 2 * input_ids.shape[1]],
+        }
+        return ways.get(self.gives, lambda: vectors)()
+
+
+@pytest.mark.parametrize(
+    ("gives", "says"),
+    [
+        ("half", "gives float16: expected float32 vectors"),
+        ("detached", "gives vectors without gradients"),
+        ("frozen", "gives vectors without gradients"),
+        ("nan", "gives other vectors than finite ones"),
+        ("narrow", "gives other vectors than finite ones of one size"),
+        ("loose", "has weights that are no parameters of it, as of layers in a plain list"),
+        ("nothing", "cannot be built and run (ValueError: no parameters, as of layers in a plain list"),
+        ("random", "vectors change from pass to pass by up to"),
+        ("all", ""),
+    ],
+)
+def test_vectors_that_cannot_be_compared_are_said(monkeypatch, gives, says):
+    monkeypatch.setattr("harness.models.foreign.class_of", lambda *_: Averaged)
+    try:
+        shape = foreign.shape_of(EncoderConfig(encoder="averaged:Averaged", options={"gives": gives}))
+        said = "".join(foreign.note_of_padding(shape, None, "x"))
+    except InputError as error:
+        said = str(error)
+    assert said.removeprefix("model.encoder=averaged:Averaged ").startswith(says)
+    assert bool(said) == bool(says)
 
 
 @pytest.mark.parametrize(("kind", "is_said"), [("classification", True), ("similarity", False), ("minimal_pairs", False)])

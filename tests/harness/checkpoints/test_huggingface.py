@@ -87,13 +87,17 @@ def test_a_run_trains_from_a_checkpoint(published, tmp_path, run_harness, small,
 
 
 def test_a_name_of_the_hub_is_read_where_its_weights_were_put_and_another_owners_is_not(published, tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "PUBLISHED", tmp_path / "put")
+    put = tmp_path / ".cache" / "published"
+    monkeypatch.setattr(loading, "PUBLISHED", put)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    shutil.copytree(published, tmp_path / "put" / "owner" / "name")
-    assert loading.folder_of("owner/name") == tmp_path / "put" / "owner" / "name"
-    for name in ("other/name", "name", "../published"):
-        with pytest.raises(InputError, match="is not a folder and cannot be downloaded"):
+    shutil.copytree(published, put / "owner" / "name")
+    assert loading.folder_of("owner/name") == put / "owner" / "name"
+    for name in ("other/name", "name", "../published", "sentence-transformers/all-mpnet-base-v2"):
+        with pytest.raises(InputError, match=r"is not a folder and cannot be downloaded.*set it to a folder$"):
             loading.folder_of(name)
+    (tmp_path / "Makefile").touch()
+    with pytest.raises(InputError, match="set it to a folder, or run `make published ARGS=mpnet`"):
+        loading.folder_of("sentence-transformers/all-mpnet-base-v2")
 
 
 def test_other_weights_are_another_run(compose, published):
@@ -105,6 +109,7 @@ def test_other_weights_are_another_run(compose, published):
     assert print_of(composed) != before
 
 
+@pytest.mark.long
 def test_the_folder_of_the_same_weights_does_not_matter(compose, published, tmp_path):
     shutil.copytree(published, tmp_path / "copy")
     prints = []
@@ -125,6 +130,7 @@ def broken(folder: Path, how: str) -> None:
     save_file(weights, folder / "model.safetensors")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "named"),
     [("missing", "feed_forwards.1"), ("left over", "surprise.weight"), ("of another shape", r"\(3,\) instead of \(64,\)")],
@@ -169,6 +175,7 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
     assert first.ids[0] != PIECES.index("[CLS]")  # this one adds no special pieces
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("said", "most"), [(8, 8), (64, None), (1e30, None), (None, None)])
 def test_the_longest_text_of_the_tokenizer_limits_that_of_the_task(compose, published, said, most):
     (published / "tokenizer_config.json").write_text(json.dumps({"model_max_length": said}))
@@ -183,6 +190,7 @@ def test_the_longest_text_of_the_tokenizer_limits_that_of_the_task(compose, publ
         plan([config])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "entry", "fragment"),
     [
@@ -207,6 +215,7 @@ def test_a_value_that_no_model_has_is_refused(compose, published, name, entry, f
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [b"[]", b"{", b"\xff", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"])
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
 def test_a_file_that_is_no_object_is_refused(compose, published, name, content):

@@ -49,6 +49,7 @@ def head_of(run: PlannedRun) -> tuple[torch.Tensor, str]:
     return model.head.weight.detach(), origins["head.weight"].kind
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [(), ("task.labels=[bad,good]",)])
 def test_rows_of_the_head_follow_id2label_and_stand_in_the_run(planned, published, more):
     run = planned(["bad", "good"], *more)
@@ -59,6 +60,7 @@ def test_rows_of_the_head_follow_id2label_and_stand_in_the_run(planned, publishe
     assert run.identity.described([])["tags"][tags.WEIGHTS_READ] == "head: row 1 is bad, row 0 is good"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("labels", [["bad", "dull", "good"], ["cold", "warm"]])
 def test_other_classes_give_a_new_head_and_a_note(planned, labels):
     run = planned(labels)
@@ -117,6 +119,7 @@ def test_weights_in_several_files_are_one_model(planned, published):
     assert planned(["bad", "good"]).identity.fingerprint != before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("place", "message"),
     [
@@ -159,6 +162,7 @@ def test_an_adapter_is_refused_with_the_name_of_its_model(planned, published):
         planned(["bad", "good"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("typed", [(), ("model.vector_pooling=max",)])
 def test_pooling_of_sentence_transformers_is_that_of_vectors_unless_it_is_typed(compose, published, typed):
     inner = published / "0_Transformer"

@@ -50,15 +50,15 @@ def test_another_folder_states_no_pooling(tmp_path):
 @pytest.mark.parametrize(
     ("pooling", "more", "settings", "message"),
     [
-        (MEAN | {"pooling_mode_cls_token": True}, (), {}, "pooling by mean and cls is not read"),
-        ({"pooling_mode_weightedmean_tokens": True}, (), {}, "pooling by weightedmean is not read"),
-        ({}, (), {}, "pooling by none is not read"),
-        (MEAN, ("Dense",), {}, "vectors through Dense are not read"),
-        (MEAN, ("Normalize", "Dense"), {}, "vectors through Dense are not read"),
+        (MEAN | {"pooling_mode_cls_token": True}, (), {}, "pooling by mean and cls is not supported"),
+        ({"pooling_mode_weightedmean_tokens": True}, (), {}, "pooling by weightedmean is not supported"),
+        ({}, (), {}, "pooling by none is not supported"),
+        (MEAN, ("Dense",), {}, "the module Dense is not supported"),
+        (MEAN, ("Normalize", "Dense"), {}, "the module Dense is not supported"),
         (MEAN, (), {"prompts": {"query": "query: "}, "default_prompt_name": "query"}, "the default prompt 'query: '"),
         (MEAN, (), {"prompts": ["query: "]}, "expected prompts by name, got ['query: ']"),
-        (MEAN, (), {"similarity_fn_name": "dot"}, "similarity_fn_name='dot' is not read"),
-        (MEAN, ("Normalize",), {"similarity_fn_name": "euclidean"}, "similarity_fn_name='euclidean' is not read"),
+        (MEAN, (), {"similarity_fn_name": "dot"}, "similarity_fn_name='dot' is not supported"),
+        (MEAN, ("Normalize",), {"similarity_fn_name": "euclidean"}, "similarity_fn_name='euclidean' is not supported"),
     ],
 )
 def test_other_vectors_are_refused_by_name(tmp_path, pooling, more, settings, message):
@@ -77,7 +77,7 @@ def test_letter_case_that_is_changed_before_the_tokenizer_is_refused(tmp_path, k
     assert pooling_of(tmp_path, KEY) is Pooling.mean
     assert longest_text(tmp_path, KEY) == 64
     reading.write_text('{"max_seq_length": 64, "do_lower_case": true}')
-    with pytest.raises(InputError, match=rf"{reading.name}: do_lower_case=true is not read"):
+    with pytest.raises(InputError, match=rf"{reading.name}: do_lower_case=true is not supported"):
         pooling_of(tmp_path, KEY)
 
 
@@ -85,7 +85,7 @@ def test_a_module_of_the_folders_own_code_is_refused(tmp_path):
     sentence_transformer(tmp_path, MEAN)
     listed = (tmp_path / "modules.json").read_text().replace("sentence_transformers.models.Transformer", "custom.Transformer")
     (tmp_path / "modules.json").write_text(listed)
-    with pytest.raises(InputError, match=r"vectors through custom\.Transformer"):
+    with pytest.raises(InputError, match=r"the module custom\.Transformer"):
         pooling_of(tmp_path, KEY)
 
 

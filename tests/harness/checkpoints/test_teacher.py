@@ -81,7 +81,7 @@ def test_a_published_teacher_answers_as_its_makers_model(published):
         (["tokenizer.vocab_file=other.txt"], "the tokenizer 5"),
         (
             ["pretrain.cosine_weight=1"],
-            "has vectors of 32 features, not of model.hidden_size=128: set pretrain.cosine_weight=0",
+            "has a hidden size of 32, not model.hidden_size=128: set pretrain.cosine_weight=0",
         ),
     ],
 )

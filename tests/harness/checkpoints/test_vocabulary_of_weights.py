@@ -46,6 +46,7 @@ def built(compose, *given: str):
     return config, model, origins
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("texts", [TEXTS, [" ".join(WORDS)]], ids=["used", "others"])
 def test_vectors_of_texts_that_have_their_pieces_are_the_same(published, compose, tmp_path, texts):
     before, after = whole(published), part(published, texts)

@@ -288,11 +288,27 @@ def test_unknown_model_type_lists_the_known_ones():
         config_of({"model_type": "bart"})
 
 
+@pytest.mark.parametrize("ropes", [[1], "x", {"rope_theta": 5e2, "rope_type": "default"}, {"full_attention": [1]}])
+def test_modernbert_refuses_other_forms_of_rope_parameters(ropes):
+    with pytest.raises(
+        ValueError, match=r"rope_parameters=.*: expected an object for each of full_attention, sliding_attention"
+    ):
+        config_of({"model_type": "modernbert", "rope_parameters": ropes})
+
+
 @pytest.mark.parametrize("layer_types", [None, ["full_attention", "sliding_attention"] * 2])
 def test_modernbert_reads_old_and_new_keys(layer_types):
     old = {"model_type": "modernbert", "global_rope_theta": 5e4, "local_rope_theta": 2e3, "global_attn_every_n_layers": 2}
     config = config_of(old | {"layer_types": layer_types, "num_hidden_layers": 4})
     assert (config.rotary_global_theta, config.rotary_theta, config.global_layer_every) == (5e4, 2e3, 2)
+
+
+@pytest.mark.parametrize(
+    "windows", [{"sliding_window": 8}, {"local_attention": 32, "sliding_window": 8}, {"local_attention": 17}]
+)
+def test_modernbert_reads_its_window_by_both_names(windows):
+    theirs = transformers.ModernBertConfig(**windows)
+    assert config_of({"model_type": "modernbert"} | windows).attention_window == 2 * theirs.sliding_window == 16
 
 
 def test_local_layers_of_modernbert_have_the_theta_of_the_others_where_theirs_is_null():

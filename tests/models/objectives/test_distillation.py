@@ -178,7 +178,7 @@ def test_a_teacher_with_another_vocabulary_is_refused():
 
 def test_vectors_of_another_size_are_refused_unless_not_compared():
     wide = teacher(hidden_size=48)
-    with pytest.raises(ValueError, match=r"48 features, not of model\.hidden_size=32: set pretrain\.cosine_weight=0"):
+    with pytest.raises(ValueError, match=r"has a hidden size of 48, not model\.hidden_size=32: set pretrain\.cosine_weight=0"):
         student(taught_by=wide)
     objective = student(taught_by=wide, cosine_weight=0.0)
     assert objective(example(objective)).isfinite()

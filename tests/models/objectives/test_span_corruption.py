@@ -143,6 +143,7 @@ def test_held_out_loss_is_that_of_the_step():
     assert held_out.loss / held_out.predictions == pytest.approx(objective(data).item(), rel=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["t5_full", "encoder_decoder"])
 @pytest.mark.parametrize("changes", [{}, {"tie_masked_lm_head": False}, {"tie_masked_lm_head": False, "embedding_size": 8}])
 def test_flops_are_those_of_the_lengths_that_are_read(name, changes):
