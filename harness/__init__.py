@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def run_study(arguments: list[str]) -> int:
-    """Runs what `python -m harness` would with these arguments, such as ["-m", "model=base,albert"].
+    """Runs a study, as `python -m harness` would with these arguments, such as ["-m", "model=base,albert"].
 
-    0 when all runs finished, 1 when one did not; InputError (harness.errors) for a wrong argument.
+    Returns 0 if all runs finished, else 1. Raises InputError (harness.errors) for a wrong argument.
     """
     from harness.commands import run  # Hydra
 
@@ -20,10 +20,10 @@ def run_study(arguments: list[str]) -> int:
 
 
 def load(run: str, output: str = "multirun", uri: str | None = None) -> "tuple[Classifier, Tokenizer, list[str]]":
-    """The fine-tuned model of a run on the CPU, its tokenizer, which cuts as in training, and the names of its classes.
+    """Loads the fine-tuned model of a run on the CPU, its tokenizer, and the names of its classes.
 
-    `run` is its folder, the beginning of its name below `output`, or its id. InputError for one without weights
-    (finetune.keep=last keeps them).
+    The tokenizer truncates as in training. `run` is a folder, the beginning of the name of one below `output`, or a run id.
+    Raises InputError for a run without weights (finetune.keep=last keeps them).
     """
     from harness.checkpoints import find_run, finetuned  # torch: seconds, which the command line does without
 

@@ -10,16 +10,16 @@ import sys
 from typing import Any, cast
 
 import harness
-from harness import command, extensions, grammar, redact
+from harness import command, extensions, grammar, paths, redact
 from harness.commands import COMPLETION, Command, commands, find, imported, is_command
-from harness.config.help import GROUPS, first_page, further_pages, meant
+from harness.config.help import first_page, further_pages, meant
 from harness.errors import InputError, unknown
 from harness.terminal import Inert, listed, live_line
 
 
 def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
-    words = [at_home(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+    words = [paths.at_home(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     command.open_streams()
     redact.learn(os.environ)
     redact.redact_logs()
@@ -33,12 +33,6 @@ def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     label = " ".join(filter(None, ["harness", "" if name == "run" else name]))
     called = arguments is not None if called is None else called
     return command.exit_code(label, rest, lambda: _run(name or "run", rest), called=called, verbose=verbose)
-
-
-def at_home(word: str) -> str:
-    """`key=/home/me/runs` of `key=~/runs`: a shell expands `~` at the beginning of a word alone."""
-    key, equals, value = word.partition("=")
-    return key + equals + re.sub(r"(^|(?<=[,['\"]))~(?=/|$)", lambda _: os.path.expanduser("~"), value)
 
 
 def _run(name: str, words: list[str]) -> int:
@@ -66,14 +60,17 @@ def _run(name: str, words: list[str]) -> int:
 
 def _call(name: str, chosen: Command, words: list[str]) -> int:
     options = imported(chosen.options)
+    of_command = grammar.Grammar(options, f"python -m harness {name}")
     if issubclass(options, grammar.Composed):
-        words = imported("harness.config.command_line:settings")(words, grammar.Grammar(options).keys)
-    parsed = grammar.parse(words, options, f"python -m harness {name}")
+        words = imported("harness.config.command_line:settings")(words, of_command.keys)
+    values = of_command.values(words)
+    if issubclass(options, grammar.Composed):
+        imported("harness.config.command_line:refuse_misspelt")(of_command, values["choices"])
+    parsed = options(**values)
     if not isinstance(parsed, grammar.Composed):
         return chosen.function()(parsed)
     compose = imported("harness.config.compose:main")  # Hydra takes 0.3 s, which --help does not need
-    overrides, known_keys = parsed.overrides(), imported("harness.config.keys:known_keys")
-    parsed.refuse_misspelt({key.partition(".")[0] for key in (*known_keys(), *GROUPS, "hydra")})
+    overrides = parsed.overrides()
     parsed.begin()
 
     def run(configs: list[Any]) -> int:

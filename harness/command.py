@@ -42,13 +42,11 @@ def exit_code(
     call: Callable[[], int],
     called: bool = False,
     verbose: bool = False,
-    wrong: tuple[type[Exception], ...] = (InputError,),
 ) -> int:
     """What `call` returns; 1 when something failed; 2 for a wrong input, with one line on stderr; 130 when interrupted; 141
     when nobody reads the output any more.
 
     `called`: by Python code, which gets the exception of what failed. `verbose`: a wrong input has its traceback, too.
-    `wrong`: exceptions that stand for a wrong input.
     """
     try:
         try:
@@ -59,7 +57,7 @@ def exit_code(
                 return call()
         finally:
             sys.stdout.flush()  # at the exit of Python it would fail beyond any handler
-    except wrong as error:
+    except InputError as error:
         if verbose:
             _print(traceback.format_exception(error))
         several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
@@ -81,7 +79,7 @@ def exit_code(
             (is_disk_full(error), f"{error}: free some, and the same command continues"),
             (
                 says_no_memory(f"{type(error).__name__}: {error}"),
-                f"out of memory ({str(error) or type(error).__name__}): give the process more",
+                f"out of memory ({str(error) or type(error).__name__}): free some memory, or run on a larger machine",
             ),
         ]
         line = next((cure for applies, cure in cures if applies), None)
@@ -92,7 +90,7 @@ def exit_code(
 
 
 def refused(error: object) -> int:
-    """Says a wrong input of a report that a sweep has made, in one line on stderr; its exit code."""
+    """Prints a wrong input on one line of stderr; returns its exit code."""
     _print([f"python -m reports: {on_one_line(' '.join(str(error).split()), LONGEST_LINE)}\n"])
     return 2
 

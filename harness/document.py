@@ -69,7 +69,7 @@ class Picture(msgspec.Struct, frozen=True, tag="picture"):
 
 
 class Section(msgspec.Struct, frozen=True, omit_defaults=True, tag="section"):
-    """What is under a heading. Without a title, it continues the section before it."""
+    """A heading with its blocks. Without a title, it continues the previous section."""
 
     title: str = ""
     blocks: list["Block"] = []
@@ -106,14 +106,14 @@ def read(content: bytes) -> Document:
 
 
 def without(section: Section, drops: Callable[[Block], bool]) -> Section:
-    """The section, and those in it, without the blocks for which that is true."""
+    """The section, including nested ones, without the blocks that `drops` selects."""
     kept = (block for block in section.blocks if not drops(block))
     blocks = [without(block, drops) if isinstance(block, Section) else block for block in kept]
     return msgspec.structs.replace(section, blocks=blocks)
 
 
 def is_detail(block: Block) -> bool:
-    """Whether it is for who looks closer."""
+    """Whether the block is a section of details."""
     return isinstance(block, Section) and block.detail
 
 

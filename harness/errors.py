@@ -23,7 +23,7 @@ class InputError(ValueError):
 
 
 class SeveralMistakesError(InputError):
-    """Wrong inputs that are said together, each of them one of `lines`."""
+    """Several wrong inputs, one of `lines` each."""
 
     def __init__(self, lines: list[str]) -> None:
         numbered = [f"({number}) {line}" for number, line in enumerate(lines[:MOST], 1)]
@@ -33,7 +33,7 @@ class SeveralMistakesError(InputError):
 
 
 class Mistakes:
-    """Collects wrong inputs that do not depend on each other, to say all of them at once; `first_ends`: or none of them."""
+    """Collects independent wrong inputs to report them together; with `first_ends`, the first one is raised."""
 
     def __init__(self, first_ends: bool = False) -> None:
         self._lines: list[str] = []
@@ -102,7 +102,7 @@ def refused_paths(words: Iterable[str]) -> Iterator[None]:
         named = [word for word, value in values.items() if f"/{value.strip('/')}/" in f"/{path.strip('/')}/"]
         name = on_one_line(max(named, key=lambda word: len(values[word]), default=path))
         short = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 4 :]}"
-        raise InputError(f"{short}: no file or folder can be there ({error.strerror}): expected another path") from error
+        raise InputError(f"{short}: not a usable path ({error.strerror}): expected another path") from error
 
 
 @contextlib.contextmanager
@@ -119,7 +119,7 @@ def refused_errors(what: str, expected: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(to: object, expected: str = "a folder") -> Iterator[None]:
-    """InputError for a `to` that cannot be written, unless the disk is full, which another `to` does not mend."""
+    """InputError for a `to` that cannot be written, unless the disk is full, which another `to` does not fix."""
     try:
         yield
     except OSError as error:
@@ -158,7 +158,7 @@ T = TypeVar("T")
 
 
 def present(value: T | None) -> T:
-    """A value that an earlier check or rule has made sure of; ValueError where it is missing after all."""
+    """The value, which an earlier check guarantees; ValueError for None."""
     if value is None:
         raise ValueError("a value is missing that an earlier check makes sure of")
     return value

@@ -64,7 +64,7 @@ def _points(group: str) -> tuple[EntryPoint, ...]:
 
 
 def names(group: str) -> set[str]:
-    """Names that are declared; nothing is imported."""
+    """The declared names, without importing anything."""
     return {point.name for point in _points(group)}
 
 
@@ -88,7 +88,7 @@ def _of_checkout() -> dict[str, dict[str, str]] | None:
 
 
 def package_of(point: EntryPoint) -> str:
-    """The package that declares it."""
+    """The package that declares the entry point."""
     return point.dist.name if point.dist else PACKAGE
 
 
@@ -104,7 +104,7 @@ def load(point: EntryPoint, kind: type[Added], where: str = "") -> Added:
     """What the entry point names; InputError, which begins with `where`, if it cannot be imported, or is of another kind."""
     where = where or f"{point.group}: {point.name} = {point.value} (package {package_of(point)})"
     with (
-        refused_errors(f"{where} cannot be imported", f": expected a {kind.__name__}; mend or uninstall the package"),
+        refused_errors(f"{where} cannot be imported", f": expected a {kind.__name__}; fix or uninstall the package"),
         _installed(),
     ):
         loaded = point.load()
@@ -179,7 +179,7 @@ def source_of(name: str) -> str:
 
 
 def library(name: str, extra: str) -> ModuleType:
-    """A package of an extra, imported where it is first needed; InputError where it is missing."""
+    """A package of an extra, imported on first use; InputError if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

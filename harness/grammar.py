@@ -44,7 +44,13 @@ def word(name: str, default: Any = MISSING, meaning: str = "", **metadata: Any) 
     return key(default, meaning, kind="word", name=name, **metadata)
 
 
-@dataclass(frozen=True, kw_only=True)
+@typing.dataclass_transform(frozen_default=True, kw_only_default=True)
+def arguments(options: type[Options]) -> type[Options]:
+    """Makes a class the options of a command: a frozen dataclass, whose fields are given by name."""
+    return dataclass(frozen=True, kw_only=True)(options)
+
+
+@arguments
 class Composed:
     """A command about runs that Hydra composes: all arguments but its own options choose and change them."""
 
@@ -69,7 +75,7 @@ class Composed:
             object.__setattr__(self, "to", Path(outputs[-1], *default.parts[1:]))
         for choice in self.choices:
             if self.groups and not choice.startswith("-") and group_of(choice) not in self.groups:
-                raise unknown("key", group_of(choice), (*grammar.keys, *self.groups), "this command")
+                raise unknown("key", group_of(choice), (*grammar.keys, *self.groups), "")
 
     def overrides(self) -> list[str]:
         """What Hydra gets: one task, as the default is a set, for which it would compose the same model again and again.
@@ -94,16 +100,8 @@ class Composed:
         return [*self.typed(), *([] if self.sets("task") else ["task=bag"])]
 
     def typed(self) -> list[str]:
-        """Arguments that Hydra gets unchanged."""
+        """Arguments passed to Hydra unchanged."""
         return [*([f"--config-dir={self.config_dir}"] if self.config_dir else []), *self.choices]
-
-    def refuse_misspelt(self, of_runs: set[str]) -> None:
-        """InputError for a key whose nearest is one of the command's own; `of_runs` are the groups and keys of a run."""
-        own = Grammar(type(self)).keys
-        for choice in self.choices:
-            near = difflib.get_close_matches(group_of(choice), [*own, *of_runs], n=1)
-            if not choice.startswith(("-", "+", "~")) and group_of(choice) not in of_runs and near and near[0] in own:
-                raise unknown("key", group_of(choice), {*own, *of_runs}, "this command", near)
 
     def refuse(self, configs: list[Any]) -> None:
         """InputError for runs that can be refused before torch is loaded."""
@@ -144,8 +142,7 @@ class Option:
         kind = typing.get_args(hint)[0] if isinstance(hint, types.UnionType) else hint
         is_list, metadata = typing.get_origin(kind) is tuple, option.metadata
         kind, name = typing.get_args(kind)[0] if is_list else kind, metadata.get("name", option.name)
-        is_word = metadata["kind"] == "word"
-        return cls(name, option.name, option.default, metadata["meaning"], metadata, kind, is_word, is_list)
+        return cls(name, option.name, option.default, metadata["meaning"], metadata, kind, metadata["kind"] == "word", is_list)
 
     @property
     def written(self) -> str:
@@ -161,17 +158,17 @@ class Option:
 
     @property
     def with_default(self) -> str:
-        """The meaning with the default, where it has one."""
+        """The meaning, with the default if there is one."""
         default = self.default if isinstance(self.default, tuple) else (self.default,)
         texts = [f"{one:g}" if isinstance(one, float) else str(one) for one in default if one not in (MISSING, None)]
-        return f"{self.meaning} Default: {','.join(texts)}." if texts else self.meaning
+        return f"{self.meaning} Default: {','.join(texts).removesuffix('.')}." if texts else self.meaning
 
 
 class Grammar:
     """Keys and words of one command by name, from the fields of its options."""
 
     def __init__(self, options: type, call: str = "") -> None:
-        self._call, self._composed = call, issubclass(options, Composed)
+        self.call, self._composed = call, issubclass(options, Composed)
         hints = typing.get_type_hints(options)
         inherited = {name for base in options.__mro__[1:] for name in getattr(base, "__dataclass_fields__", ())}
         own_first = sorted(fields(options), key=lambda option: option.name in inherited)
@@ -210,7 +207,7 @@ class Grammar:
             elif text.startswith("-"):
                 written = ["--" + name.replace("_", "-") for name in self.keys]
                 hydra = [*(SWEEP if self._composed else ()), *(CONFIG_DIR[:1] if self.takes_config else ())]
-                raise unknown("option", on_one_line(typed), [*written, *hydra, HELP[1]], self._call)
+                raise unknown("option", on_one_line(typed), [*written, *hydra, HELP[1]], self.call)
             elif self._is_word(text):
                 free = (each for each in self.words.values() if each.is_list or each.field not in values)
                 if (word := next(free, None)) is None:
@@ -219,11 +216,11 @@ class Grammar:
             elif self._composed:
                 choices.append(text)
             else:
-                raise unknown("key", on_one_line(typed), self._typed, self._call)
+                raise unknown("key", on_one_line(typed), self._typed, self.call)
         for option in (*self.words.values(), *self.keys.values()):
             if option.default is MISSING and option.field not in values:
                 if near := difflib.get_close_matches(option.name, map(group_of, choices), n=1):
-                    raise unknown("key", near[0], self.keys, self._call, [option.name])
+                    raise unknown("key", near[0], self.keys, self.call, [option.name])
                 raise InputError(f"{option.written} is missing: {option.wanted}")
         return values | ({"choices": tuple(choices)} if self._composed else {})
 

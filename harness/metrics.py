@@ -10,6 +10,7 @@ import enum
 import math
 import re
 import string
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -110,7 +111,7 @@ BESIDE = {"mismatched": "mismatched genres", "german": "German", "chinese": "Chi
 
 
 class Direction(enum.Enum):
-    """Which way is better; NEITHER for facts that are no merit by themselves."""
+    """The better direction; NEITHER for descriptive facts."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -169,8 +170,13 @@ class Metric:
         return self.compared is Compared.COUNTED
 
     @property
+    def is_score(self) -> bool:
+        """Whether it is a score of a model, which other items would change: that of a baseline without one is a fact."""
+        return self.unit == "score" and self.direction is not Direction.NEITHER
+
+    @property
     def margin(self) -> Margin:
-        """Two values that differ by less are the same for all that matters."""
+        """Values that differ by less than this are equivalent."""
         return MARGINS.get(self.unit, RELATIVE_MARGIN)
 
     @property
@@ -445,6 +451,15 @@ def normalised(answer: str | None) -> str:
     """Without case, punctuation, articles and further spaces, as SQuAD compares answers; empty for no answer."""
     text = "".join(letter for letter in (answer or "").lower() if letter not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def overlap(answer: str | None, golds: Iterable[str]) -> float:
+    """F1 of the words of an answer and of the gold answer that fits best, as SQuAD counts it."""
+    ours, best = Counter(normalised(answer).split()), 0.0
+    for theirs in (Counter(normalised(gold).split()) for gold in golds):
+        words = ours.total() + theirs.total()
+        best = max(best, 2 * (ours & theirs).total() / words if words else 1.0)
+    return best
 
 
 def golds_of(answers: list[str]) -> list[str]:

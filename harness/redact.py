@@ -72,7 +72,7 @@ def learn(environment: Mapping[str, str]) -> None:
 
 
 def words(command: Iterable[str]) -> list[str]:
-    """The words of a command line as they are shown: without values of secret keys."""
+    """The words of a command line without values of secret keys."""
     return [
         f"{word.partition('=')[0]}={HIDDEN}" if any(map(is_secret, re.findall(r"([\w.-]+)['\"]?\s*[=:]", word))) else word
         for word in map(redacted, command)

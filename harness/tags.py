@@ -1,7 +1,8 @@
 """Names of the tags of a run in MLflow, which the harness writes and the reports read.
 
 MLflow's page of a run shows all its parameters and metrics, so that only the main ones are kept there. The whole config, and
-values that are details, are in tags whose names begin with `mlflow.`, which that page leaves out.
+values that are details, are in tags whose names begin with `mlflow.`, which that page leaves out. All others begin with
+`harness.` there (`in_store`), apart from tags that users and other tools set.
 """
 
 import base64
@@ -107,6 +108,9 @@ COMMAND = "command"
 DESIGN = "design"
 """Design of results of other tools: what repeats (`harness.comparison.paired.Design`); absent from runs of the harness."""
 
+FIXED = "fixed"
+"""`true` if published weights are scored without training, so that another seed gives the same score; absent otherwise."""
+
 ROLE = "role"
 """`run`; `A/A replicate`; `study`: the one run that holds plan and report of its study. Absent from runs of older versions."""
 
@@ -130,8 +134,26 @@ CLIENT = {
 }
 """Environment of MLflow's client, by default: a server that is dead, or never answers, would block for minutes."""
 
+PREFIX = "harness."
+"""Begins the names of the tags of the harness in MLflow; stores of versions before 0.6 have the bare names."""
+
 PIECE = 5000
 """Characters of one tag; MLflow cuts those above 8,000 off."""
+
+
+def in_store(of_run: Mapping[str, str]) -> dict[str, str]:
+    """The tags by their names in MLflow."""
+    return {key if key.startswith("mlflow.") else PREFIX + key: value for key, value in of_run.items()}
+
+
+def plain(stored: Mapping[str, str]) -> dict[str, str]:
+    """Tags of MLflow by their plain names. Where a name is there twice, the tag of the harness counts."""
+    return {key.removeprefix(PREFIX): stored[key] for key in sorted(stored, key=lambda key: key.startswith(PREFIX))}
+
+
+def filters(wanted: Mapping[str, str]) -> list[str]:
+    """Filters of MLflow for runs with these values of tags: by the names of today, then by bare ones, as MLflow has no `or`."""
+    return [" and ".join(f"tags.{prefix}{key} = '{value}'" for key, value in wanted.items()) for prefix in (PREFIX, "")]
 
 
 def packed(name: str, values: Mapping[str, str | float]) -> dict[str, str]:

@@ -18,7 +18,7 @@ COMPLETION = {"-sc", "--shell-completion"}
 
 @dataclass(frozen=True)
 class Command:
-    """A command. Nothing of it is imported before it is called, so that `--help` stays quick."""
+    """A command, imported when it is called, which keeps `--help` fast."""
 
     help: str  # one line
     options: str  # `module:dataclass`, keys, words and switches as `grammar` has them
@@ -37,7 +37,7 @@ def imported(where: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         ours = module.startswith("harness.") and isinstance(error, ModuleNotFoundError)
-        cure = "pip install 'encoder-variant-harness[run]'" if ours else "mend or uninstall the package that adds the command"
+        cure = "pip install 'encoder-variant-harness[run]'" if ours else "fix or uninstall the package that adds the command"
         raise InputError(f"{where} cannot be imported ({error}): {cure}") from error
 
 

@@ -3,14 +3,13 @@
 A command line is read into such a dataclass before the module of its command, which may need torch, is imported.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import InputError
-from harness.grammar import key, word
+from harness.grammar import arguments, key, word
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class OutputFolder:
     """Where the runs are."""
 
@@ -22,7 +21,7 @@ class OutputFolder:
             raise InputError(f"output={self.output!r} is not a folder: expected the folder of the runs")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Status(OutputFolder):
     """What of a study has finished, what is missing and why, and the command that completes it."""
 

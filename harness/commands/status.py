@@ -35,7 +35,7 @@ def main(options: Status) -> int:
         planned, missing = (
             sum(len(runs) for runs in every) for every in zip(*((it.runs, it.missing) for it in ran), strict=True)
         )
-        still = ", the search has not ended" if any(command.is_searching for command in ran) else ""
+        still = ", search unfinished" if any(command.is_searching for command in ran) else ""
         missed = f", {missing} missing" if missing else ""
         print(f"{study}: {planned - missing} of {planned} planned runs complete{missed}{still}")
     if len(selected) > 1:
@@ -46,27 +46,27 @@ def main(options: Status) -> int:
 
 def _details(study: str, command: CommandStatus) -> str:
     lines = [f"{study}: {counted(len(command.runs), 'run')}: {command.counts()}"]
-    lines += ["the search has not ended: more trials follow"] if command.is_searching else []
+    lines += ["search unfinished: more trials follow"] if command.is_searching else []
     listed = [run for run in command.runs if run.said or not run.is_complete]
     width = max((len(run.title) for run in listed), default=0)
     if listed or not command.is_complete:
         lines += ["", *(_line(run, width) for run in listed), *([""] if listed else [])]
     if command.is_complete:
-        return "\n".join([*lines, f"nothing is missing of: {command.command}"])
+        return "\n".join([*lines, f"nothing is missing: {command.command}"])
     diverged = [run for run in command.missing if run.state == "diverged"]
     if command.is_searching or len(diverged) < len(command.missing):
         place = _place(Path(command.folder))
         lines += ["To complete it:", f"  {place}{command.command}"]
     if command.left_out:
         lines.append(
-            f"Left out, as it may name code, files or variables: {', '.join(command.left_out)}. Add it if it is yours."
+            f"Left out because it may name code, files or variables: {', '.join(command.left_out)}. Add it if it is yours."
         )
     if HIDDEN in command.command:
-        lines.append(f"{HIDDEN} stands for what was not kept, because it is secret: put it in its place.")
+        lines.append(f"{HIDDEN} is a secret that was not kept: replace it.")
     if "sweep.budget_minutes=" in command.command:
-        lines.append("What does not fit into its budget is left out: a larger sweep.budget_minutes runs more.")
+        lines.append("Runs beyond the budget are left out: a larger sweep.budget_minutes adds them.")
     if diverged:
-        lines.append("A diverged run has its result, and is not run again: change its settings, or add rerun=true.")
+        lines.append("Diverged runs are not repeated: change their settings, or add rerun=true.")
     return "\n".join(lines)
 
 

@@ -21,14 +21,14 @@ DERIVED = (
 
 
 class DataSource(Enum):
-    """Where the rows of a task come from, unless a grammar generates them."""
+    """The source of the rows of a task that no grammar generates."""
 
     hub = "hub"
     local = "local"
 
 
 class CorpusSource(Enum):
-    """Where running text comes from."""
+    """The source of running text."""
 
     builtin = "builtin"  # generated text
     data = "data"  # a data set, read from data.source
@@ -36,7 +36,7 @@ class CorpusSource(Enum):
 
 
 class TokenizerKind(Enum):
-    """How words are cut into pieces."""
+    """The subword algorithm."""
 
     wordpiece = "wordpiece"  # WordPiece (arXiv:1609.08144)
     bpe = "bpe"  # byte-level BPE (arXiv:1508.07909)
@@ -52,7 +52,7 @@ class TrainedOn(Enum):
 
 
 class Provider(Enum):
-    """Whose code computes published weights."""
+    """Whose implementation runs published weights."""
 
     auto = "auto"  # native if it supports the family, else transformers
     native = "native"  # harness/models, whose keys can be changed
@@ -99,7 +99,7 @@ class Until(Enum):
 
 
 class KeepBest(Enum):
-    """By which split the epoch is chosen whose weights are kept."""
+    """The split whose score selects the epoch whose weights are kept."""
 
     none = "none"  # the last epoch
     tune = "tune"  # task.tune_share of the training rows, which are not trained on
@@ -135,7 +135,7 @@ class DeviceSharding(Enum):
     """What several devices of one run divide among them."""
 
     none = "none"  # the rows of a batch (data parallel)
-    full = "full"  # also parameters, gradients and optimiser states
+    full = "full"  # also parameters, gradients and optimizer states
 
 
 class Keep(Enum):
@@ -163,14 +163,14 @@ class Dtype(Enum):
 
 
 class Device(Enum):
-    """What runs the model."""
+    """The device of the model."""
 
     cpu = "cpu"
     cuda = "cuda"
 
 
 class MatchOn(Enum):
-    """In which cost a variant is made equal to the baseline."""
+    """The cost in which a variant matches the baseline."""
 
     none = "none"
     params = "params"  # parameters, with the head of the task
@@ -180,7 +180,7 @@ class MatchOn(Enum):
 
 
 class MatchBy(Enum):
-    """What is resized."""
+    """The dimension that is resized to match."""
 
     hidden_size = "hidden_size"  # hidden size, with intermediate_size in proportion
     num_hidden_layers = "num_hidden_layers"
@@ -196,7 +196,7 @@ class Sampler(Enum):
 
 
 class Statistic(Enum):
-    """What a paper reports of the scores of several seeds."""
+    """The statistic over seeds that a paper reports."""
 
     mean = "mean"
     median = "median"
@@ -204,7 +204,7 @@ class Statistic(Enum):
 
 
 class Backend(Enum):
-    """What runs a model as it is served."""
+    """The runtime of a served model."""
 
     torch = "torch"
     compile = "compile"  # torch.compile
@@ -212,7 +212,7 @@ class Backend(Enum):
 
 
 class Scenario(Enum):
-    """When texts come to a served model (arXiv:1911.02549, section IV-A)."""
+    """The arrival pattern of texts at a served model (arXiv:1911.02549, section IV-A)."""
 
     single_stream = "single_stream"  # one text at a time
     server = "server"  # texts arrive at random times
@@ -220,7 +220,7 @@ class Scenario(Enum):
 
 
 class Precision(Enum):
-    """In what the weights of a served model are kept."""
+    """The precision of a served model's weights."""
 
     fp32 = "fp32"
     bf16 = "bf16"  # linear layers, LSTMs, embeddings and products

@@ -67,7 +67,7 @@ from harness.errors import InputError, unknown
 from harness.metrics import FEWEST_REPLICATES
 from harness.models.keys import refuse_unread
 from harness.models.objectives.config import ObjectiveName
-from harness.paths import OF_TRIALS, conf_directory, in_use
+from harness.paths import OF_TRIALS, at_home, conf_directory, in_use
 from harness.redact import MLFLOW
 from harness.terminal import console, live_line
 
@@ -85,6 +85,9 @@ SHOWN_BY_HYDRA = {"--cfg", "--resolve", "--info", "--shell-completion"}
 
 SETS_HYDRA = ("experiment", "hydra", "--config-dir", "--config-name", "--config-path")
 """Groups and options with which settings of Hydra come from a file; all others are on the command line."""
+
+DEFAULTS: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
+"""Whose defaults Hydra takes; from 1.4 on it has its own alone, and warns of the argument."""
 
 LOG = logging.getLogger(__name__)
 
@@ -151,7 +154,7 @@ def _shown_by_hydra() -> int:
     with contextlib.redirect_stdout(io.StringIO()) as output:  # Hydra has a traceback where its reader has ended
         try:
             with contextlib.redirect_stderr(said):
-                hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(lambda _: None)()
+                hydra.main(config_path=str(conf_directory()), config_name="config", **DEFAULTS)(lambda _: None)()
         except SystemExit as error:
             *_, line = ["", *said.getvalue().splitlines()]
             raise InputError(line.partition("error: ")[2] or line) from error
@@ -177,9 +180,9 @@ def _errors_on_one_line(words: list[str]) -> Iterator[None]:
 def _refuse_typed(overrides: list[Override]) -> None:
     """InputError for what Hydra would take in another sense, or not refuse in time."""
     for override in overrides:
-        group, value = override.key_or_group, override.value()
-        own_files.refuse_typed_setting(str(override.input_line), override.package or group, override.is_sweep_override())
-        if of_task := protocols.TYPED.fullmatch(word := str(override.input_line)):
+        group, value, word = override.key_or_group, override.value(), str(override.input_line)
+        own_files.refuse_typed_setting(word, override.package or group, override.is_sweep_override())
+        if of_task := protocols.TYPED.fullmatch(word):
             if of_task[3] not in protocols.OF_TASKS:
                 raise unknown("section", of_task[3], protocols.OF_TASKS, f"task.{of_task[1]}")
             if override.is_sweep_override():
@@ -196,12 +199,12 @@ def _refuse_typed(overrides: list[Override]) -> None:
         if group == "model.remote_code":
             extensions.allow(map(str, choices))
         for choice in choices if group in GROUPS and not override.is_delete() else []:
-            mistakes.refuse_choices(str(override.input_line), group, choice)
+            mistakes.refuse_choices(word, group, choice)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a command composes from: its primary config, and the settings of Hydra itself, as the folders that it searches."""
+    """The sources of a composition: the primary config, the folders that Hydra searches, and Hydra's own settings."""
 
     folder: str = str(conf_directory())
     name: str = "config"
@@ -229,13 +232,13 @@ class Source:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """Makes Hydra ready to compose from here."""
+        """Initialises Hydra with this source."""
         _make_known_to_hydra()
         OwnFolder.path = self.own_folder
         CheckedRepository.own.clear()
         private.CachingConfigRepository = CheckedRepository
         try:
-            with hydra.initialize_config_dir(self.folder, version_base="1.3"):
+            with hydra.initialize_config_dir(self.folder, **DEFAULTS):
                 yield
         finally:
             private.CachingConfigRepository = Repository
@@ -357,12 +360,14 @@ class CheckedRepository(Repository):  # type: ignore[misc]
             own_files.refuse_resolvers(str(value), f"{path}, {key}")
             if key.startswith("hydra.searchpath"):  # before what it names is searched, or imported
                 raise InputError(f"{path}: hydra.searchpath cannot be set by a file: type it, or --config-dir=FOLDER")
+            if isinstance(value, str) and value != (at := at_home(value)):
+                OmegaConf.update(result.config, key, at)
         return result
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The jobs of a command, one without -m."""
+    """The jobs of a command; without -m there is one."""
 
     source: Source
     jobs: list[tuple[str, ...]]
@@ -409,8 +414,7 @@ class Sweep:
         if len(pretrainings) > 1 or any(key_of(override) in (*SEEDS, "protocol") for override in overrides):
             return False
         (first, *_), follows = self.runs_of(self.jobs[0])
-        keys_of_files = itertools.chain(*first.said_keys.values())
-        if not follows or "seed" in keys_of_files or first.sweep.until is Until.resolved:
+        if not follows or "seed" in itertools.chain(*first.said_keys.values()) or first.sweep.until is Until.resolved:
             return False
         arms = {tuple(override for override in job if key_of(override) not in OF_NO_ARM) for job in self.jobs}
         is_compared = len(arms) > 1 or self.controls(first)
@@ -502,8 +506,7 @@ class Sweep:
         launcher = Plugins.instance().instantiate_launcher(context, job, first)
         if self.note:
             console.plain(self.note)
-        done = launcher.launch(every, initial_job_idx=0)
-        ended = [one.return_value for one in done if one.status == JobStatus.COMPLETED]
+        ended = [one.return_value for one in launcher.launch(every, initial_job_idx=0) if one.status == JobStatus.COMPLETED]
         if conclude is not None and (ran := [config for runs, _, _ in ended for config in runs]):
             conclude(ran)
         for _, _, error in ended:
@@ -513,8 +516,9 @@ class Sweep:
 
 
 def of_file(words: list[str], place: str) -> list[Override]:
-    """Overrides that a file has; InputError for settings of Hydra, and for functions in `${NAME:...}`."""
-    overrides = OverridesParser.create().parse_overrides(words)
+    """Overrides in a file; InputError for settings of Hydra, and for functions in `${NAME:...}`."""
+    with _errors_on_one_line(words):
+        overrides = OverridesParser.create().parse_overrides(words)
     for one in overrides:
         own_files.refuse_resolvers(str(one.input_line), place)
         if one.is_hydra_override():
@@ -629,7 +633,7 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 
 def overrides_to_reproduce(overrides: Iterable[str]) -> list[str]:
-    """Those that another command needs for the same run: seeds are added to it, and it says itself where it tracks."""
+    """The overrides that reproduce the run in another command, which has seeds and trackers of its own."""
     return without(overrides, (*SEEDS, "rerun", "sweep.", "tracking."))
 
 
@@ -650,7 +654,7 @@ def named(
     keys = [*dict.fromkeys([*map(key_of, overrides), *itertools.chain(*files.values())])]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
     refuse_misfit(config, choices.get("recipe"), keys, swept)
-    is_control = config.tokenizer.trained_on is TrainedOn.corpus and config.pretrain.objective is ObjectiveName.none
+    is_control = config.tokenizer.trained_on is TrainedOn.corpus and not config.pretrains
     if config.model.random_weights and not (is_control or starts_from_weights(config)):
         raise InputError("model.random_weights=true needs weights to replace: add model.init_from or pretrain.from")
     chosen = (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements))
@@ -672,7 +676,7 @@ def named(
     if weights is not None and not is_weights:
         parts = [Path(weights).name, *(parts if parts != [default_choices()["model"]] else [])]
     parts += sorted(config.enhancements)
-    if config.pretrain.objective is not ObjectiveName.none:
+    if config.pretrains:
         parts.append(config.pretrain.title)
     from_run = config.pretrain.checkpoint is not None  # named after that run
     dimensions = {f"model.{key}" for key in _loaded(conf_directory() / "scale" / "base.yaml")}
@@ -738,7 +742,7 @@ def _published(source: Source, overrides: tuple[str, ...]) -> ModelConfig:
 
 
 def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunConfig:
-    """What the overrides compose, without the name of an arm; `config_dir` is searched too. InputError for a wrong one."""
+    """The run that these overrides compose, without a label; `config_dir` is searched too. InputError for a wrong override."""
     source = Source.of({} if config_dir is None else {"--config-dir": config_dir})
     with _errors_on_one_line(overrides), source.opened():
         _refuse_typed(OverridesParser.create().parse_overrides(overrides))

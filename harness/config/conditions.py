@@ -21,7 +21,6 @@ from harness.config.choices import (
     Until,
 )
 from harness.models.config import Position, Trains
-from harness.models.objectives.config import ObjectiveName
 from harness.models.ranges import Refused, When
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ PUBLISHED_RATE = 5e-5
 
 def is_pretrained(config: "RunConfig") -> bool:
     """Whether the run has a pretraining: its own, or that of pretrain.checkpoint."""
-    return config.pretrain.objective is not ObjectiveName.none or config.pretrain.checkpoint is not None
+    return config.pretrains or config.pretrain.checkpoint is not None
 
 
 def is_only_scored(config: "RunConfig") -> bool:
@@ -55,11 +54,9 @@ def ranks_a_corpus(task: "TaskConfig") -> bool:
 
 def depends_on_seed(config: "RunConfig") -> bool:
     """Whether another seed gives another score or loss: something is trained, or random weights are scored."""
-    if config.pretrain.objective is not ObjectiveName.none:
-        return True
-    if is_only_scored(config):
-        return config.model.random_weights or not starts_from_weights(config)
-    return config.finetune.enabled
+    if config.pretrains or not is_only_scored(config):
+        return config.pretrains or config.finetune.enabled
+    return config.model.random_weights or not starts_from_weights(config)
 
 
 def has_task(config: "RunConfig") -> bool:
@@ -78,8 +75,7 @@ def rate_of_start(config: "RunConfig") -> float:
     """
     if config.model.init_from is None and not is_pretrained(config):
         return config.model.scratch_rate
-    is_published = config.model.init_from is not None and not config.model.random_weights
-    if not is_published or config.finetune.trains is not Trains.all:
+    if not config.model.has_published_weights or config.finetune.trains is not Trains.all:
         return DEFAULT_RATE
     return config.model.finetune_rate or PUBLISHED_RATE
 
@@ -111,7 +107,7 @@ def with_option(option: str, optimizers: tuple[Optimizer, ...], refused: Refused
 
 
 # Sections
-PRETRAINING = When(lambda run, _: run.pretrain.objective is not ObjectiveName.none, "pretrains", "pretrain=mlm")
+PRETRAINING = When(lambda run, _: run.pretrains, "pretrains", "pretrain=mlm")
 FINE_TUNING = When(
     lambda run, _: has_task(run) and run.finetune.enabled and not is_only_scored(run),
     "fine-tunes",

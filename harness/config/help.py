@@ -18,7 +18,7 @@ PROGRAM = "python -m harness"
 
 
 def first_page(commands: dict[str, str]) -> str:
-    """What one screen holds, wrapped to the terminal; `commands` is name -> description."""
+    """One screen of help, wrapped to the terminal; `commands` is name -> description."""
     examples = (f"  {PROGRAM}{words}\n{wrapped(text, 6)}" for words, text in PAGE["examples"].items())
     parts = [
         wrapped("Train and compare BERT-like encoders under equal conditions, and track every number in MLflow."),

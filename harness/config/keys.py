@@ -63,7 +63,8 @@ def unknown_key(key: str) -> InputError:
         section = section.rpartition(".")[0]
     siblings = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else GROUPS)
     nearest = difflib.get_close_matches(key, siblings, n=FEW, cutoff=0.0)
-    meant = [OTHER_NAMES[key]] if key in OTHER_NAMES else meant_keys(key, {*known_keys(), *GROUPS})
+    swapped = [f"{group}={key}" for group in GROUPS if key in names(group)][:AT_MOST]
+    meant = [OTHER_NAMES[key]] if key in OTHER_NAMES else swapped or meant_keys(key, {*known_keys(), *GROUPS})
     error = unknown("key", key, nearest, section, meant)
     if len(nearest) == len(siblings):
         return error

@@ -11,7 +11,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from harness.config.help import GROUPS, listed_groups, names
 from harness.config.keys import unknown_choice, unknown_key
 from harness.config.schema import stated_keys
-from harness.errors import InputError, on_one_line
+from harness.errors import InputError, on_one_line, unknown
 from harness.models.keys import typed
 
 CHOICES = "hydra.runtime.choices."
@@ -21,6 +21,7 @@ WANTED = {
     r"could not be converted to Integer": "a whole number",
     r"could not be converted to Float": "a number",
     r"is not a valid bool": "true or false",
+    r"is not a valid input for <enum": "one name",
     r"is not a ListConfig": "a list, such as {key}=[{value}]",
     r"Cannot assign \w+ to Dict|Cannot merge DictConfig with ListConfig": "names with values, such as {key}={{NAME:VALUE}}",
     r"is not Optional": "a value other than null",
@@ -37,7 +38,7 @@ WITHOUT_DEFAULT = {EXPERIMENT, "protocol"}
 
 
 def one_line(error: Exception) -> InputError:
-    """The error as one line; that of OmegaConf if Hydra has wrapped one, because it is more specific."""
+    """The error on one line; the more specific one of OmegaConf if Hydra wrapped one."""
     if isinstance(error, OverrideParseException):
         return InputError(
             f"{error.override!r} cannot be read as KEY=VALUE: close brackets and quotation marks, put commas between "
@@ -56,6 +57,8 @@ def one_line(error: Exception) -> InputError:
         if group == "hydra/launcher" and extra in {"joblib", "ray", "submitit"} - {one.partition("_")[0] for one in choices}:
             return InputError(f"{group}={name} needs a package that is missing: pip install 'encoder-variant-harness[{extra}]'")
         return unknown_choice(group, name, choices)
+    if twice := re.search(r"Multiple values for .+ To override a value use 'override (.+): (.+)'", text):
+        return InputError(f"+{twice[1]}={twice[2]}: {twice[1]} has a default: write {twice[1]}={twice[2]}")
     override = re.search(r"Could not override '([^']*)'", text)
     key = getattr(cause, "full_key", None) or (override[1] if override else "")
     if key.startswith(CHOICES):
@@ -68,6 +71,10 @@ def one_line(error: Exception) -> InputError:
         if file := re.match(r"In '(.+)': ", text):
             return InputError(f"{file[1]}: expected keys, got a name: choose it by `- override /GROUP: NAME` in `defaults`")
         return InputError("the value of ${...} does not fit this key: write a value")
+    if key and "does not support deletion" in str(cause):
+        return InputError(f"~{key} leaves out a key that every run needs: set {key}=VALUE instead")
+    if choice := re.search(r"Invalid value '(.*)', expected one of \[(.*)\]", str(cause)):
+        return unknown("value", choice[1], choice[2].split(", "), key)
     reason = _of_value(key, cause) or " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     merged = re.fullmatch(r"Error merging override (.*)", text, re.DOTALL)
     if merged and not merged[1].lstrip("+").startswith(key or " "):  # the key is one inside of the value
@@ -83,6 +90,7 @@ def _of_value(key: str, cause: BaseException) -> str | None:
     value = getattr(cause, "value", None)
     text = on_one_line(typed(value) if isinstance(value, bool | None) else str(value))
     given = f"{key}={text}" if value is not None or "Optional" in str(cause) else key
+    given = f"{key} has no keys below it: it" if text == "{}" else given
     return f"{given} must be {wanted.format(key=key, value=text)}"
 
 

@@ -71,8 +71,15 @@ def _size(node: yaml.Node, path: Path, sizes: dict[int, int]) -> int:
 
 
 def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
+    if isinstance(node, yaml.SequenceNode):
+        for one in node.value:
+            if one.tag == CORE + "bool" and one.value.lower() not in ("true", "false"):
+                raise InputError(
+                    f"{_place(path, one.start_mark)}: YAML reads {one.value} as true or false: quote it, '{one.value}'"
+                )
+        return list(node.value)
     if not isinstance(node, yaml.MappingNode):
-        return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+        return []
     names: set[str] = set()
     for key, _ in node.value:
         place = _place(path, key.start_mark)

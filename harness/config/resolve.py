@@ -220,8 +220,7 @@ def _stated(config: RunConfig) -> TokenizerConfig:
     is_generated = bool(config.task.grammar or config.task.pairs)
     if tokenizer.trained_on is TrainedOn.corpus:
         is_generated = config.corpus.source is CorpusSource.builtin
-    is_open_kind = not tokenizer.vocab_file and not is_generated
-    kind = tokenizer.kind or (is_open_kind and stated.kind) or default.kind
+    kind = tokenizer.kind or (not tokenizer.vocab_file and not is_generated and stated.kind) or default.kind
     if stated.kind not in (None, kind):
         stated = replace(stated, lowercase=None)
     is_open = all(getattr(tokenizer, key) is None for key in ("file", "vocab_file", "kind", "vocab_size"))
@@ -232,7 +231,7 @@ def _stated(config: RunConfig) -> TokenizerConfig:
         values[key] = next(value for value in choices if value is not None)
     if tokenizer.sentinels is None:
         objectives = [config.pretrain.objective, *config.pretrain.phases]
-        if tokenizer.trained_on is TrainedOn.corpus and config.pretrain.objective is ObjectiveName.none:
+        if tokenizer.trained_on is TrainedOn.corpus and not config.pretrains:
             objectives.append(config.model.objective)  # a control on the vocabulary of the text has that of its objective
         reads = config.model.init_from is None and ObjectiveName.span_corruption in objectives  # weights have their own
         values["sentinels"] = SENTINELS if reads else 0
@@ -250,9 +249,8 @@ def _without_unread(config: RunConfig) -> RunConfig:
         config = replace(config, settings=config.settings_without("measure"), measure=unmeasured)
     if is_only_scored(config):  # one run for each pretraining, with its seed, or for the published weights
         is_control = config.model.random_weights and config.pretrain.checkpoint is not None
-        trains = config.pretrain.objective is not ObjectiveName.none and not is_control
-        published = config.model.init_from is not None and not config.model.random_weights
-        seed = seed_of_pretraining(config) if trains else 0 if published else config.seed
+        of_start = 0 if config.model.has_published_weights else config.seed
+        seed = seed_of_pretraining(config) if config.pretrains and not is_control else of_start
         settings = config.settings_without("finetune")
         config = replace(config, seed=seed, settings=settings, finetune=FinetuneConfig(enabled=False))
     if config.finetune.seconds is not None:
@@ -271,7 +269,7 @@ def _without_unread(config: RunConfig) -> RunConfig:
 
 
 def save(config: RunConfig, path: Path) -> None:
-    """Writes the whole resolved config as YAML."""
+    """Writes the resolved config as YAML."""
     OmegaConf.save(OmegaConf.structured(config), path)
 
 
@@ -351,7 +349,7 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
         if its_keys and choice != "[]" and group not in allowed and not said_by(config, group):
             there = ", ".join(f"model.{key}={typed(to_dict(getattr(checkpoint.shape, key)))}" for key in its_keys[:3])
             raise InputError(f"{group}={choice} has no effect: the encoder is that of {where}, with {there}; leave it out")
-    if not is_published and config.pretrain.objective is not ObjectiveName.none:
+    if not is_published and config.pretrains:
         raise InputError(
             f"pretrain={config.pretrain.objective.value} has no effect: the pretraining is that of {where}; leave it out"
         )
@@ -387,7 +385,6 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None, of_class: Enc
         return config
     shape = _shape_of(config, checkpoint)
     model = replace(config.model, **vars(shape))
-    measured = config.measure.length or MEASURED_LENGTH
     adopted = replace(
         config,
         arm=config.arm or checkpoint.name,
@@ -395,7 +392,7 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None, of_class: Enc
         published=model,
         pretrain=replace(config.pretrain, neighbour_heads=False),
         tokenizer=checkpoint.tokenizer,
-        measure=replace(config.measure, length=min(measured, model.longest_text)),
+        measure=replace(config.measure, length=min(config.measure.length or MEASURED_LENGTH, model.longest_text)),
     )
     source = checkpoint.run
     if source is None:
@@ -482,14 +479,14 @@ def note_on_scale(config: RunConfig) -> str | None:
     """One line on a pretraining of a model that is deeper or wider than those that `recipe=small` of its scale was found at."""
     shape, stated = config.model, config.model.recipe
     is_small = config.pretrain.learning_rate == stated.learning_rate and config.pretrain.mup_base_width is None
-    if config.pretrain.objective is ObjectiveName.none or shape.init_from is not None or not is_small:
+    if not config.pretrains or shape.init_from is not None or not is_small:
         return None
     scales: list[Any] = [OmegaConf.load(path) for path in sorted((conf_directory() / "scale").glob("*.yaml"))]
     learned = [scale for scale in scales if scale.get("recipe") == vars(stated)]
     if any(shape.depth <= scale.num_hidden_layers and shape.hidden_size <= scale.hidden_size for scale in learned):
         return None
     shapes = " and ".join(f"L{scale.num_hidden_layers} H{scale.hidden_size}" for scale in learned)
-    tried = f"were tuned at {shapes}" if learned else "were tuned at no scale"
+    tried = f"were tuned at {shapes}" if learned else "were not tuned at any scale"
     return (
         f"pretrain.learning_rate={stated.learning_rate:g} and initial values of {stated.initializer_range:g} (recipe=small) "
         f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models may need lower ones; set them, or take recipe=bert"

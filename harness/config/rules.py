@@ -68,7 +68,7 @@ def refuse_numbers(config: RunConfig) -> None:
 
 
 def refuse_combinations(config: RunConfig) -> None:
-    """InputError for values that are possible alone and not together, and for names that nothing could have."""
+    """InputError for values that exclude each other, and for invalid names."""
     refuse_idle(config)
     for line in itertools.chain(_of_command(config), _of_pretraining(config), _of_training(config), _of_devices(config)):
         raise InputError(line)
@@ -132,7 +132,7 @@ def _of_phases(config: RunConfig) -> Lines:
     if pretrain.phases[-1] is not pretrain.objective:
         yield f"{said} must end with pretrain={pretrain.objective.value}: expected pretrain=[{','.join(names)}]"
     if len(shares) != len(names) or not math.isclose(sum(shares), 1):
-        yield f"pretrain.shares={shares} must be {len(names)} shares with a sum of 1, one for each of {said}"
+        yield f"pretrain.shares={shares} must be {len(names)} shares that add up to 1, one for each of {said}"
     if (pretrain.decay_fraction or 0) > shares[-1] * (1 + 1e-9):
         yield f"pretrain.decay_fraction={pretrain.decay_fraction} must be at most {shares[-1]}, the share of the last phase"
     if pretrain.steps is not None and pretrain.steps * shares[-1] < 1:
@@ -225,7 +225,7 @@ def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str], swept:
 
     `keys` are those that the user sets: what they say is meant.
     """
-    neighbours, pretrains = "pretrain.neighbour_heads", config.pretrain.objective is not ObjectiveName.none
+    neighbours, pretrains = "pretrain.neighbour_heads", config.pretrains
     if pretrains and config.pretrain.neighbour_heads and "model.position" in swept and neighbours not in keys:
         raise InputError(
             f"recipe={recipe} initialises heads to attend to neighbours with learned positions alone, and model.position "

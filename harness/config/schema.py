@@ -90,7 +90,24 @@ from harness.config.conditions import (
 from harness.metrics import FEWEST_REPLICATES
 from harness.models.config import BY_LAYER, AdaptationConfig, EncoderConfig, rows
 from harness.models.objectives.config import PROBED, ObjectiveConfig, ObjectiveName
-from harness.models.ranges import ALWAYS, Refused, Role, When, any_seed, count, option, proper_share, share
+from harness.models.ranges import (
+    ALWAYS,
+    Refused,
+    Role,
+    When,
+    added,
+    any_seed,
+    condition,
+    count,
+    naming,
+    neutral,
+    not_negative,
+    option,
+    place,
+    positive,
+    proper_share,
+    share,
+)
 
 MISSING: Any = "???"
 """A value that a file has to give, as OmegaConf writes it, which commands that compose nothing do not import."""
@@ -122,21 +139,19 @@ class TaskConfig:
     """One data set with its labels and scores, or a named set of tasks; read in `harness/tasks/`."""
 
     name: str = MISSING  # Name of the task in run names and reports. Example: reviews.
-    version: int = option(1, at_least=0)  # Version of the task, raised when its rows or scores change.
+    version: int = not_negative(1)  # Version of the task, raised when its rows or scores change.
     kind: TaskKind = TaskKind.classification  # Kind of prediction, which decides the head of the model.
-    plugin: str | None = option(
-        None, earlier=...
+    plugin: str | None = added(
+        None
     )  # Name of a task class from another package; `kind` names the built-in kind it resembles. Example: my_task.
     members: list[str] = option(list)  # Names of the tasks in a set; each of them is run. Example: [sst2,mrpc].
     grammar: GrammarConfig | None = None  # Settings of a generated data set, which replaces any data that is read.
-    hub: str = option("", OF_ROWS, role=Role.place)  # Data set on the hub. Example: nyu-mll/glue.
-    folder: str = option("", OF_ROWS, role=Role.place)  # Folder of the data set below data.root. Example: glue/sst2.
-    dataset: str = option(
-        "", OF_ROWS, role=Role.place, earlier=...
+    hub: str = place("", OF_ROWS)  # Data set on the hub. Example: nyu-mll/glue.
+    folder: str = place("", OF_ROWS)  # Folder of the data set below data.root. Example: glue/sst2.
+    dataset: str = place(
+        "", OF_ROWS, earlier=...
     )  # Data set in place of task.hub and task.folder: hub name or local folder. Example: owner/name@revision.
-    subset: str = option(
-        "", OF_ROWS, role=Role.place
-    )  # Configuration of the data set; "*" concatenates all of them. Example: sst2.
+    subset: str = place("", OF_ROWS)  # Configuration of the data set; "*" concatenates all of them. Example: sst2.
     train_split: str = option("train", OF_ROWS)  # Split to train on, or part of one. Example: train[:80%].
     validation_split: str = option("validation", OF_ROWS)  # Split to evaluate on, or part of one. Example: train[80%:].
     more_validation: dict[str, str] = option(
@@ -148,19 +163,15 @@ class TaskConfig:
     test_split: str = option(
         "", OF_ROWS
     )  # Split with hidden labels, predicted by finetune.submit; empty if there is none. Example: test.
-    file: str | None = option(
-        None, OF_ROWS, role=Role.place, earlier=...
+    file: str | None = place(
+        None, OF_ROWS, earlier=...
     )  # One file for both splits: 80 % of its rows train, 20 % evaluate. Example: reviews.csv.
-    train_file: str | None = option(
-        None, OF_ROWS, role=Role.place
+    train_file: str | None = place(
+        None, OF_ROWS
     )  # Path of the training file: CSV, TSV, JSON, JSON lines, Parquet or CoNLL. Example: train.csv.
-    validation_file: str | None = option(None, OF_ROWS, role=Role.place)  # Path of the evaluation file. Example: dev.csv.
-    test_file: str | None = option(
-        None, OF_ROWS, role=Role.place
-    )  # Path of the test file, whose labels are hidden. Example: test.csv.
-    tune_share: float = option(
-        0.0, at_least=0, below=1
-    )  # Share of the training rows held out as the split `tune`. Example: 0.1.
+    validation_file: str | None = place(None, OF_ROWS)  # Path of the evaluation file. Example: dev.csv.
+    test_file: str | None = place(None, OF_ROWS)  # Path of the test file, whose labels are hidden. Example: test.csv.
+    tune_share: float = not_negative(0.0, below=1)  # Share of the training rows held out as the split `tune`. Example: 0.1.
     tune_seed: int = any_seed(0, HOLDING_OUT)  # Seed that selects the held-out rows of task.tune_share.
     item: str = "idx"  # Column of row ids; rows are numbered if it is missing.
     submission: str = ""  # File name of the predictions, as the benchmark expects it. Example: CoLA.
@@ -170,18 +181,18 @@ class TaskConfig:
     source: str = ""  # Paper or page that defines the task. Example: arXiv:1804.07461.
     fields: list[str] = option(list)  # One or two text columns; a+b joins the text of both. Example: [premise,hypothesis].
     label: str = "label"  # Column of the label; in CoNLL files its number works too.
-    label_separator: str | None = option(
-        None, MULTILABEL, earlier=...
+    label_separator: str | None = added(
+        None, MULTILABEL
     )  # Separator of several labels in one cell; null tries `|`, `;` and `,`. Example: /.
     labels: list[str] = option(list)  # Class names in the order of their ids. Example: [negative,positive].
     scores: list[str] = option(list)  # Scores to compute; harness/tasks/scores.py lists them. Example: [accuracy,f1].
     headline: str = ""  # Main score of the task. Example: accuracy.
     max_length: int = count(128)  # Maximum tokens per input; longer texts are cut (kind `spans`: split into windows).
-    stride: int = option(128, SPANS, at_least=0)  # Tokens that neighbouring windows share (kind `spans`).
+    stride: int = not_negative(128, SPANS)  # Tokens that neighbouring windows share (kind `spans`).
     max_answer_length: int = count(30, SPANS)  # Maximum tokens of a predicted answer (kind `spans`).
     answerable_only: bool = option(False, SPANS)  # Never predict "no answer" (kind `spans`).
-    pairs: int | None = option(
-        None, PAIRS, earlier=..., at_least=2
+    pairs: int | None = added(
+        None, PAIRS, at_least=2
     )  # Pairs to generate per paradigm (kind `minimal_pairs`); null reads them. Example: 100.
 
 
@@ -189,12 +200,8 @@ class TaskConfig:
 class DataConfig:
     """Where data comes from; read in `harness/data/`."""
 
-    source: DataSource = option(
-        DataSource.hub, role=Role.place
-    )  # Source of data sets: the hub, or a folder with the same layout (data.root).
-    root: str | None = option(
-        None, FROM_FOLDER, role=Role.place
-    )  # Folder of data sets for data.source=local. Example: ../data.
+    source: DataSource = place(DataSource.hub)  # Source of data sets: the hub, or a folder with the same layout (data.root).
+    root: str | None = place(None, FROM_FOLDER)  # Folder of data sets for data.source=local. Example: ../data.
     train_examples: int | None = count(None)  # Maximum training rows, stratified by label; null keeps all. Example: 2000.
     validation_examples: int | None = count(None)  # Maximum evaluation rows, stratified by label; null keeps all. Example: 500.
     split_seed: int | None = any_seed(0)  # Seed that selects rows for subsets and splits; null keeps file order.
@@ -205,11 +212,11 @@ class CorpusConfig:
     """Running text; read in `harness/corpus/`."""
 
     name: str = MISSING  # Name of the corpus in run names and reports. Example: wikitext.
-    version: int = option(1, at_least=0)  # Version of the corpus, raised when its text changes.
+    version: int = not_negative(1)  # Version of the corpus, raised when its text changes.
     source: CorpusSource = CorpusSource.builtin  # Source of the text: generated, a data set, or your own files.
-    hub: str = option("", OF_DATA_SET, role=Role.place)  # Data set on the hub. Example: Salesforce/wikitext.
-    folder: str = option("", OF_DATA_SET, role=Role.place)  # Folder of the data set below data.root. Example: wikitext.
-    subset: str = option("", OF_DATA_SET, role=Role.place)  # Configuration of the data set. Example: wikitext-103-raw-v1.
+    hub: str = place("", OF_DATA_SET)  # Data set on the hub. Example: Salesforce/wikitext.
+    folder: str = place("", OF_DATA_SET)  # Folder of the data set below data.root. Example: wikitext.
+    subset: str = place("", OF_DATA_SET)  # Configuration of the data set. Example: wikitext-103-raw-v1.
     train_split: str = option("train", OF_DATA_SET)  # Split of the data set to train on.
     validation_split: str | None = option(
         "validation", OF_DATA_SET
@@ -220,14 +227,14 @@ class CorpusConfig:
         "", OF_DATA_SET
     )  # Column that identifies the document of a row; empty makes each row a document. Example: title.
     heading: str = option("", OF_DATA_SET)  # Regular expression that matches the first row of a document. Example: "^ = [^=]".
-    files: list[str] = option(
-        [], OF_FILES, role=Role.place
+    files: list[str] = place(
+        [], OF_FILES
     )  # Text files with a blank line between documents, or tables with a row per document. Example: [a.txt,b.txt].
-    validation_files: list[str] = option(
-        [], OF_FILES, role=Role.place
+    validation_files: list[str] = place(
+        [], OF_FILES
     )  # Files for evaluation; empty holds out corpus.validation_share. Example: [c.txt].
     train_documents: int | None = count(None)  # Number of documents to keep, from the start; null keeps all. Example: 1000.
-    shuffled_words: bool = option(False, earlier=...)  # Shuffle the words within each training sentence (arXiv:2104.06644).
+    shuffled_words: bool = added(False)  # Shuffle the words within each training sentence (arXiv:2104.06644).
     documents: int = count(2000, GENERATED)  # Number of documents to generate (corpus.source=builtin).
     seed: int = any_seed(0, GENERATED)  # Seed of the generated text.
 
@@ -240,29 +247,21 @@ class TokenizerConfig:
     trained_on: TrainedOn = (
         TrainedOn.auto
     )  # Text to train the tokenizer on; auto: the corpus if the run pretrains, else the task.
-    train_characters: int = option(
-        100_000_000, TOKENIZING, at_least=1, limit=1e12
-    )  # Maximum characters to train the tokenizer on.
+    train_characters: int = count(100_000_000, TOKENIZING, limit=1e12)  # Maximum characters to train the tokenizer on.
     vocab_size: int | None = rows(
         8192, TOKENIZING
     )  # Maximum vocabulary size; letters and special tokens are always kept. Null: the model's own. Example: 8192.
-    min_frequency: int = option(
-        2, (TOKENIZING, MERGING), at_least=0
-    )  # Minimum frequency of a pair to be merged (not for unigram).
+    min_frequency: int = not_negative(2, (TOKENIZING, MERGING))  # Minimum frequency of a pair to be merged (not for unigram).
     lowercase: bool | None = True  # Lowercase the text. Null: what the model or scale specifies.
     multilingual: bool | None = option(
         False, (TOKENIZING, OF_LANGUAGES)
     )  # Also train the tokenizer on the text of task.languages, without labels.
-    separators: int | None = option(
-        1, at_least=1, limit=100
-    )  # Number of [SEP] tokens between the two texts of a pair. Example: 1.
-    sentinels: int | None = option(
-        None, earlier=0, at_least=0, limit=10_000
+    separators: int | None = count(1, limit=100)  # Number of [SEP] tokens between the two texts of a pair. Example: 1.
+    sentinels: int | None = not_negative(
+        None, earlier=0, limit=10_000
     )  # Number of sentinel tokens <extra_id_N> in the vocabulary. Null: 100 for span_corruption, else 0. Example: 100.
-    vocab_file: str | None = option(
-        None, role=Role.place
-    )  # WordPiece vocabulary with one piece per line, like BERT's. Example: vocab.txt.
-    file: str | None = option(None, role=Role.place)  # Tokenizer file, or folder of a published model. Example: tokenizer.json.
+    vocab_file: str | None = place(None)  # WordPiece vocabulary with one piece per line, like BERT's. Example: vocab.txt.
+    file: str | None = place(None)  # Tokenizer file, or folder of a published model. Example: tokenizer.json.
 
 
 ON_FAILURE = ("continue", "stop")
@@ -282,13 +281,11 @@ class SweepConfig:
     """What happens to a run that does not end well, and to those after it; read in `harness/study/`."""
 
     on_failure: str = "continue"  # Action after a failed run: continue with the next run, or stop. Example: stop.
-    same_failures: int = option(5, at_least=0)  # Consecutive identical failures that stop the sweep; 0 never stops.
-    timeout_minutes: float | None = option(
-        None, above=0
-    )  # Maximum duration of a run in minutes; null sets no limit. Example: 120.
-    silent_minutes: float | None = option(60.0, above=0)  # Maximum time without progress in minutes; null sets no limit.
-    budget_minutes: float | None = option(
-        None, above=0
+    same_failures: int = not_negative(5)  # Consecutive identical failures that stop the sweep; 0 never stops.
+    timeout_minutes: float | None = positive(None)  # Maximum duration of a run in minutes; null sets no limit. Example: 120.
+    silent_minutes: float | None = positive(60.0)  # Maximum time without progress in minutes; null sets no limit.
+    budget_minutes: float | None = positive(
+        None
     )  # Maximum duration of all runs together, finished ones included; seeds that exceed it are dropped. Example: 60.
     until: Until = (
         Until.seeds
@@ -304,7 +301,7 @@ class SweepConfig:
     )
     timing: bool = True  # Time the finished runs; false leaves that to a later command.
     retime: bool = False  # Repeat the timing of finished runs, without training them again.
-    retries: int = option(0, at_least=0)  # Number of retries after a worker was killed from outside. Example: 2.
+    retries: int = not_negative(0)  # Number of retries after a worker was killed from outside. Example: 2.
     quiet: bool = False  # Print only problems and result paths (-q); sweep.log keeps every line.
 
 
@@ -326,8 +323,8 @@ class SearchConfig:
 
     space: list[str] = option(
         list
-    )  # Search space; choice(A,B) works too. Example: ["finetune.learning_rate=interval(1e-5,1e-4)"].
-    trials: int = option(10, SAMPLED, at_least=1, limit=10000)  # Number of trials per arm and task.
+    )  # Search space: KEY=interval(LOW,HIGH) or KEY=choice(A,B). Example: ["finetune.learning_rate=interval(1e-5,1e-4)"].
+    trials: int = count(10, SAMPLED, limit=10000)  # Number of trials per arm and task.
     sampler: Sampler = Sampler.random  # Algorithm that selects the trials.
     part: float = share(1.0, IN_GRID)  # Share of the grid to run, sampled by search.seed.
     selected_on: KeepBest = KeepBest.tune  # Split that scores the trials; `validation` makes reported scores optimistic.
@@ -363,9 +360,7 @@ class StatedTokenizer:
     vocab_size: int | None = rows(None)  # Maximum vocabulary size. Example: 30522.
     lowercase: bool | None = None  # Lowercase the text.
     multilingual: bool | None = None  # Also train the tokenizer on the text of task.languages.
-    separators: int | None = option(
-        None, at_least=1, limit=100
-    )  # Number of [SEP] tokens between the two texts of a pair. Example: 1.
+    separators: int | None = count(None, limit=100)  # Number of [SEP] tokens between the two texts of a pair. Example: 1.
     vocab_file: str | None = None  # Vocabulary that is used if no kind, size or other file is set. Example: vocab.txt.
     file: str | None = None  # Tokenizer file that is used if no kind, size or other file is set. Example: tokenizer.json.
 
@@ -374,68 +369,66 @@ class StatedTokenizer:
 class StatedRecipe:
     """What a scale states for `recipe=small` (docs/recipes.md): settings that hold for its depth and width."""
 
-    learning_rate: float = option(5e-4, above=0, limit=1000)  # Value of pretrain.learning_rate for `recipe=small`.
-    initializer_range: float = option(0.02, above=0, limit=100)  # Value of pretrain.initializer_range for `recipe=small`.
+    learning_rate: float = positive(5e-4, limit=1000)  # Value of pretrain.learning_rate for `recipe=small`.
+    initializer_range: float = positive(0.02, limit=100)  # Value of pretrain.initializer_range for `recipe=small`.
 
 
 @dataclass
 class ModelConfig(EncoderConfig):
     """A variant: its shape, the objective of its paper, and weights to start from; read in `harness/checkpoints/`."""
 
-    objective: ObjectiveName = option(
-        ObjectiveName.mlm_nsp, role=Role.neutral
-    )  # Objective of the model's paper, used by `pretrain=own`.
-    init_from: str | None = option(
-        None, role=Role.place
+    # Pretraining and weights
+    objective: ObjectiveName = neutral(ObjectiveName.mlm_nsp)  # Objective of the model's paper, used by `pretrain=own`.
+    init_from: str | None = place(
+        None
     )  # Pretrained weights: hub name or folder; other model keys change their shape. Example: bert-base-uncased.
-    provider: Provider = option(
-        Provider.auto, earlier=...
+    provider: Provider = added(
+        Provider.auto
     )  # Implementation of published weights; auto: ours if it supports them, else transformers.
-    remote_code: str | None = option(
-        None, COMPUTED_BY_LIBRARY, earlier=...
+    remote_code: str | None = added(
+        None, COMPUTED_BY_LIBRARY
     )  # Commit on the hub, or hash of a folder's .py files, of model code that may run. Example: 0123abcd.
-    keep_layers: list[int] | None = option(
-        None, FROM_WEIGHTS, earlier=...
+    keep_layers: list[int] | None = added(
+        None, FROM_WEIGHTS
     )  # Indices of the pretrained layers to keep, from 0. Null: evenly spaced. Example: [0,2,4].
-    random_weights: bool = option(
-        False, earlier=...
+    random_weights: bool = added(
+        False
     )  # Keep shape and tokenizer of the pretrained model, but initialise its weights randomly.
-    tokenizer: StatedTokenizer = option(StatedTokenizer, role=Role.neutral)  # Tokenizer that `tokenizer=own` means.
-    recipe: StatedRecipe = option(StatedRecipe, role=Role.neutral)  # Settings of `recipe=small` that depend on the scale.
-    finetune_rate: float | None = option(
-        None, PUBLISHED_START, earlier=..., role=Role.neutral, above=0, limit=1000
+    tokenizer: StatedTokenizer = neutral(StatedTokenizer)  # Tokenizer that `tokenizer=own` means.
+    recipe: StatedRecipe = neutral(StatedRecipe)  # Settings of `recipe=small` that depend on the scale.
+    finetune_rate: float | None = neutral(
+        None, PUBLISHED_START, earlier=..., above=0, limit=1000
     )  # Learning rate for published weights if none is set. Null: 5e-5. Example: 2e-5.
-    scratch_rate: float = option(
-        3e-4, RANDOM_START, role=Role.neutral, above=0, limit=1000
-    )  # Learning rate for random weights if none is set.
+    scratch_rate: float = neutral(3e-4, RANDOM_START, above=0, limit=1000)  # Learning rate for random weights if none is set.
+
+    @property
+    def has_published_weights(self) -> bool:
+        """Whether the run starts from published values, not only from their shape."""
+        return self.init_from is not None and not self.random_weights
 
 
 @dataclass
 class OptimiserConfig:
     """The optimizer and its schedule; read in `harness/training/optimiser.py` and `loop.py`."""
 
-    batch_size: int = count(32)  # Examples per optimiser step.
-    accumulation: int = count(1)  # Number of micro-batches per optimiser step (gradient accumulation).
-    optimizer: Optimizer = option(Optimizer.adamw, earlier=...)  # Optimiser algorithm.
-    learning_rate: float = option(
-        3e-4, above=0, limit=1000
-    )  # Peak learning rate, reached after warm-up. Typical: 1e-4 to 1e-3.
-    schedule: Schedule = option(Schedule.linear, earlier=...)  # Learning-rate schedule after warm-up.
-    warmup_fraction: float = option(0.1, at_least=0, at_most=1)  # Share of the steps used for linear warm-up.
+    batch_size: int = count(32)  # Examples per optimizer step.
+    accumulation: int = count(1)  # Number of micro-batches per optimizer step (gradient accumulation).
+    optimizer: Optimizer = added(Optimizer.adamw)  # Optimizer algorithm.
+    learning_rate: float = positive(3e-4, limit=1000)  # Peak learning rate, reached after warm-up. Typical: 1e-4 to 1e-3.
+    schedule: Schedule = added(Schedule.linear)  # Learning-rate schedule after warm-up.
+    warmup_fraction: float = not_negative(0.1, at_most=1)  # Share of the steps used for linear warm-up.
     decay_fraction: float | None = share(
         None, DECAYING, earlier=...
     )  # Final share of the budget with a decaying rate. Null: all after warm-up; wsd: 0.2. Example: 0.5.
-    weight_decay: float = option(0.01, at_least=0, limit=1000)  # Weight decay of matrices; biases and norms have none.
-    adam_betas: list[float] = option(
-        [0.9, 0.999], with_option("adam_betas", WITH_BETAS), count=2, at_least=0, below=1
+    weight_decay: float = not_negative(0.01, limit=1000)  # Weight decay of matrices; biases and norms have none.
+    adam_betas: list[float] = not_negative(
+        [0.9, 0.999], with_option("adam_betas", WITH_BETAS), count=2, below=1
     )  # Decay rates of Adam's first and second moments.
-    adam_eps: float = option(
-        1e-8, with_option("adam_eps", WITH_EPS), above=0, limit=1
-    )  # Epsilon of Adam, added to the denominator.
-    momentum: float | None = option(
-        None, with_option("momentum", WITH_MOMENTUM, Refused.everywhere), earlier=..., at_least=0, below=1
+    adam_eps: float = positive(1e-8, with_option("adam_eps", WITH_EPS), limit=1)  # Epsilon of Adam, added to the denominator.
+    momentum: float | None = not_negative(
+        None, with_option("momentum", WITH_MOMENTUM, Refused.everywhere), earlier=..., below=1
     )  # Momentum of sgd, rmsprop and muon. Null: the default of torch (0, 0 and 0.95). Example: 0.9.
-    max_grad_norm: float = option(1.0, above=0)  # Maximum gradient norm; larger gradients are clipped.
+    max_grad_norm: float = positive(1.0)  # Maximum gradient norm; larger gradients are clipped. No clipping: 1e9.
     activation_checkpointing: bool = False  # Recompute activations in the backward pass to save memory (arXiv:1604.06174).
     ema_decay: float | None = proper_share(
         None, earlier=...
@@ -444,35 +437,33 @@ class OptimiserConfig:
 
 @dataclass
 class PretrainConfig(ObjectiveConfig, OptimiserConfig):
-    """Objective, budget and optimiser of pretraining; read in `harness/training/pretrain.py`."""
+    """Objective, budget and optimizer of pretraining; read in `harness/training/pretrain.py`."""
 
-    tokens: float | None = option(
-        None, at_least=1, limit=1e15
+    tokens: float | None = count(
+        None, limit=1e15
     )  # Budget in tokens; set only one of tokens, steps, flops and seconds. Example: 20e6.
-    steps: int | None = count(None)  # Budget in optimiser steps. Example: 10000.
-    flops: float | None = option(
-        None, at_least=1, limit=1e30
-    )  # Budget in FLOPs of all forward and backward passes. Example: 1e15.
-    seconds: float | None = option(None, above=0)  # Budget in seconds of training. Example: 600.
+    steps: int | None = count(None)  # Budget in optimizer steps. Example: 10000.
+    flops: float | None = count(None, limit=1e30)  # Budget in FLOPs of all forward and backward passes. Example: 1e15.
+    seconds: float | None = positive(None)  # Budget in seconds of training. Example: 600.
     seed: int | None = any_seed(
         None, role=Role.seed
     )  # Seed of pretraining. Null: the seed of the run; a value shares one pretraining among seeds. Example: 0.
     length: int | None = option(None, at_least=8)  # Tokens per sequence. Null: 128, or the maximum of the model. Example: 512.
-    batch_size: int = count(32)  # Sequences per optimiser step, after the batch-size ramp.
-    warmup_steps: int = option(
-        0, IN_STEPS, at_least=0, limit=1e12
+    batch_size: int = count(32)  # Sequences per optimizer step, after the batch-size ramp.
+    warmup_steps: int = not_negative(
+        0, IN_STEPS, limit=1e12
     )  # Minimum warm-up in steps, at most half of the budget; not with pretrain.seconds.
     decay_fraction: float | None = share(
         None, DECAYING, earlier=1.0
     )  # Final share of the budget with a decaying rate. Null: the last phase; wsd: 0.2. Example: 0.5.
     ramp_from: int | None = count(None)  # Sequences in the first step of a batch-size ramp; null uses no ramp. Example: 8.
     ramp_fraction: float = share(0.1, RAMPED)  # Share of the budget in which the batch size grows.
-    weight_decay: float = option(0.01, at_least=0, limit=1000)  # Weight decay of matrices; biases and norms have none.
-    initializer_range: float | None = option(
-        None, above=0, limit=100
+    weight_decay: float = not_negative(0.01, limit=1000)  # Weight decay of matrices; biases and norms have none.
+    initializer_range: float | None = positive(
+        None, limit=100
     )  # Standard deviation of the initial weights. Null: model.initializer_range. Example: 0.02.
-    dropout: float | None = option(
-        None, at_least=0, below=1
+    dropout: float | None = not_negative(
+        None, below=1
     )  # Dropout of layers and attention while pretraining. Null: the model's own. Example: 0.1.
     mup_base_width: int | None = count(
         None, earlier=...
@@ -485,31 +476,29 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     probe_steps: int = count(
         200, PROBED
     )  # Training steps of a masked-LM head on the frozen encoder, for objectives without one.
-    checkpoint_every_s: float = option(60.0, role=Role.neutral, at_least=0)  # Seconds between two checkpoints for resuming.
-    keep: list[float] = option(
-        [], role=Role.neutral, above=0, limit=1e15
+    checkpoint_every_s: float = neutral(60.0, at_least=0)  # Seconds between two checkpoints for resuming.
+    keep: list[float] = neutral(
+        [], above=0, limit=1e15
     )  # Token counts after which weights are kept, for pretrain.at. Example: [1e6,5e6].
-    at: float | None = option(
-        None, ALWAYS, above=0, limit=1e15
+    at: float | None = positive(
+        None, ALWAYS, limit=1e15
     )  # Token count of the kept weights that fine-tuning starts from. Null: the final ones. Example: 5e6.
-    checkpoint: str | None = option(
-        None, ALWAYS, role=Role.place
+    checkpoint: str | None = place(
+        None, ALWAYS
     )  # Run to start from, by id or folder; pretrain.from is the same key. Example: multirun/my_study/RUN.
 
 
 @dataclass
 class FinetuneConfig(AdaptationConfig, OptimiserConfig):
-    """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py` and `loop.py`."""
+    """Trained parameters, budget and optimizer of fine-tuning; read in `harness/training/finetune.py` and `loop.py`."""
 
     enabled: bool = option(True, ALWAYS)  # Fine-tune the model; false only measures it.
-    learning_rate: float | None = option(  # type: ignore[assignment]
-        DEFAULT_RATE, above=0, limit=1000
+    learning_rate: float | None = positive(  # type: ignore[assignment]
+        DEFAULT_RATE, limit=1000
     )  # Peak learning rate, reached after warm-up. Typical: 1e-5 to 5e-4. Null: model.finetune_rate or scratch_rate.
-    epochs: float = option(2.0, IN_EPOCHS, above=0)  # Passes over the training rows; fractions are possible.
-    max_steps: int | None = count(None)  # Maximum optimiser steps, which may end training before the last epoch. Example: 1000.
-    seconds: float | None = option(
-        None, earlier=..., above=0
-    )  # Budget in seconds of training, in place of epochs. Example: 60.
+    epochs: float = positive(2.0, IN_EPOCHS)  # Passes over the training rows; fractions are possible.
+    max_steps: int | None = count(None)  # Maximum optimizer steps, which may end training before the last epoch. Example: 1000.
+    seconds: float | None = positive(None, earlier=...)  # Budget in seconds of training, in place of epochs. Example: 60.
     eval_batch_size: int = count(64)  # Examples per evaluation batch.
     layer_decay: float = share(
         1.0, BY_LAYER, earlier=...
@@ -521,36 +510,30 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     early_stopping: int | None = count(
         None, KEEPING_BEST, earlier=...
     )  # Patience: evaluations without improvement that end training (keep_best=tune). Example: 3.
-    class_weights: Any = option(
-        None, earlier=...
-    )  # Class weights of the loss: balanced, or {LABEL: WEIGHT}. Example: balanced.
-    teacher: str | None = option(
-        None, role=Role.place
+    class_weights: Any = added(None)  # Class weights of the loss: balanced, or {LABEL: WEIGHT}. Example: balanced.
+    teacher: str | None = place(
+        None
     )  # Fine-tuned run of the same task, to distil from, by id or folder. Example: multirun/my_study/RUN.
-    soft_weight: float = option(
-        1.0, TAUGHT, earlier=..., at_least=0
+    soft_weight: float = not_negative(
+        1.0, TAUGHT, earlier=...
     )  # Weight of the teacher's predictions in the loss; the labels have weight 1.
-    temperature: float = option(2.0, TAUGHT, earlier=..., above=0)  # Temperature of the logits of teacher and student.
-    hidden_weight: float = option(
-        0.0, TAUGHT, earlier=..., at_least=0
+    temperature: float = positive(2.0, TAUGHT, earlier=...)  # Temperature of the logits of teacher and student.
+    hidden_weight: float = not_negative(
+        0.0, TAUGHT, earlier=...
     )  # Weight of the squared error of the hidden states in the loss. Example: 1.
-    in_batch_negatives: bool = option(
-        False, earlier=...
-    )  # Train retrieval with the other paragraphs of the batch as negatives.
-    cosine_temperature: float = option(
-        0.05, AMONG_NEGATIVES, earlier=..., above=0, limit=1000
+    in_batch_negatives: bool = added(False)  # Train retrieval with the other paragraphs of the batch as negatives.
+    cosine_temperature: float = positive(
+        0.05, AMONG_NEGATIVES, earlier=..., limit=1000
     )  # Temperature of the cosine similarities of in-batch negatives.
-    keep: Keep | None = option(
-        None, role=Role.neutral
-    )  # Weights kept in the run folder, for predict and export. Null: last, or none in a sweep.
+    keep: Keep | None = neutral(None)  # Weights kept in the run folder, for predict and export. Null: last, or none in a sweep.
     submit: bool = option(False, role=Role.derived)  # Write predictions of the test split in the benchmark's format.
 
     def steps_per_epoch(self, examples: int) -> int:
-        """Optimiser steps of one epoch."""
+        """Optimizer steps of one epoch."""
         return math.ceil(examples / self.batch_size)
 
     def planned_steps(self, examples: int) -> int:
-        """Optimiser steps of the epochs, at least one; unknown for a budget in seconds."""
+        """Optimizer steps of the epochs, at least one; unknown for a budget in seconds."""
         steps = max(1, round(self.epochs * self.steps_per_epoch(examples)))
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
@@ -565,8 +548,8 @@ class MeasureConfig:
     )  # Tokens of the measured text, for latency and FLOPs. Null: 128, or the model's maximum. Example: 256.
     rounds: int = count(9, TIMED)  # Maximum launches of a variant, each in a new process.
     min_rounds: int = count(4, TIMED)  # Minimum launches before a session may end with every comparison decided.
-    budget_minutes: float | None = option(
-        None, TIMED, above=0
+    budget_minutes: float | None = positive(
+        None, TIMED
     )  # Time after which a session starts no new round; null sets no limit. Example: 10.
     repeats: int = count(20, TIMED)  # Timed calls per launch, after warm-up.
     throughput_texts: int | None = count(
@@ -574,35 +557,33 @@ class MeasureConfig:
     )  # Random texts per throughput batch; null times the validation batches of each task.
     batch_size: int = count(32, TIMED)  # Texts per validation batch, for memory and throughput.
     throughput_batches: int = count(4, TIMED)  # Validation batches per throughput measurement.
-    train_steps: int = option(3, TIMED, at_least=0)  # Timed training steps per launch; 0 skips them.
+    train_steps: int = not_negative(3, TIMED)  # Timed training steps per launch; 0 skips them.
     train_batch_size: int = count(2, (TIMED, TRAINING_STEPS))  # Texts per timed training step, each of measure.length tokens.
-    threads: int = option(
-        1, TIMED, at_least=1, limit=MOST_THREADS
-    )  # CPU threads for latency, throughput and timed training steps.
+    threads: int = count(1, TIMED, limit=MOST_THREADS)  # CPU threads for latency, throughput and timed training steps.
     lengths: list[int] = count(
         [], TIMED, different=True
     )  # Further text lengths to time, in tokens; those above the model's maximum are skipped. Example: [64,256].
     batch_sizes: list[int] = count(
         [], TIMED, different=True
     )  # Further batch sizes to time, at measure.length. Example: [1,8,32].
-    seconds_per_length: float = option(
-        1.0, (TIMED, AT_LENGTHS), at_least=0
+    seconds_per_length: float = not_negative(
+        1.0, (TIMED, AT_LENGTHS)
     )  # Seconds per launch for each further length or batch size.
-    foreign_cpus: float = option(0.5, TIMED, at_least=0)  # CPUs that other processes may use before a launch is repeated.
-    retries: int = option(1, TIMED, at_least=0)  # Maximum repeats of a disturbed launch.
-    backend: Backend = option(
-        Backend.torch, SERVED, earlier=...
+    foreign_cpus: float = not_negative(0.5, TIMED)  # CPUs that other processes may use before a launch is repeated.
+    retries: int = not_negative(1, TIMED)  # Maximum repeats of a disturbed launch.
+    backend: Backend = added(
+        Backend.torch, SERVED
     )  # Runtime for measurement and evaluation; onnxruntime needs the extra [serve].
-    precision: Precision = option(
-        Precision.fp32, SERVED, earlier=...
+    precision: Precision = added(
+        Precision.fp32, SERVED
     )  # Precision of the served weights; int8_weights needs the extra [serve].
-    load: list[Scenario] = option(
-        [], TIMED, earlier=...
+    load: list[Scenario] = added(
+        [], TIMED
     )  # Load scenarios to time: single_stream, server or offline. Example: [offline,server].
     load_share: float = proper_share(
         0.5, AS_SERVER, earlier=...
     )  # Arrival rate of the server scenario, as a share of the offline throughput.
-    load_texts: int = option(200, UNDER_LOAD, earlier=..., at_least=10)  # Validation texts per scenario and launch.
+    load_texts: int = added(200, UNDER_LOAD, at_least=10)  # Validation texts per scenario and launch.
 
     @property
     def is_served(self) -> bool:
@@ -616,15 +597,15 @@ class HardwareConfig:
 
     device: Device = Device.cpu  # Device that runs the model; cuda is the first GPU.
     dtype: Dtype = Dtype.fp32  # Arithmetic: bf16 is autocast over float32 weights, auto the faster one on this machine.
-    devices: int = option(1, at_least=1, limit=MOST_DEVICES)  # Number of devices that train one run together, one process each.
+    devices: int = count(1, limit=MOST_DEVICES)  # Number of devices that train one run together, one process each.
     sharding: DeviceSharding = (
         DeviceSharding.none
     )  # What devices divide among them; `full` is for models that exceed one device.
-    threads: int | None = option(
-        None, at_least=1, limit=MOST_THREADS
+    threads: int | None = count(
+        None, limit=MOST_THREADS
     )  # CPU threads per training process. Null: all cores, divided by devices and workers. Example: 4.
-    workers: int | None = option(
-        None, at_least=1, limit=MOST_THREADS
+    workers: int | None = count(
+        None, limit=MOST_THREADS
     )  # Number of runs that train in parallel. Null: one per core for small models, else 1. Example: 2.
     products: Products = option(Products.auto, ON_CPU)  # Library for float32 matrix products of linear layers on a CPU.
     compile: bool = False  # Run the model under torch.compile.
@@ -646,55 +627,56 @@ class TrackingConfig:
 class RunConfig:
     """One run: one arm on one task with one seed."""
 
-    study: str = option("default", role=Role.name)  # Name of the study: its folder in `output` and its MLflow experiment.
-    hypothesis: str = option(
-        "", role=Role.name
+    study: str = naming("default")  # Name of the study: its folder in `output` and its MLflow experiment.
+    hypothesis: str = naming(
+        ""
     )  # Expected result, recorded before the first run; the report says whether it held. Example: albert score > -2 (points).
-    arm: str = option(
-        "", role=Role.name
-    )  # Label of the arm. Empty: derived from model, enhancements and objective. Example: wide.
-    settings: dict[str, str] = option(dict, role=Role.name)  # key: value, where the arm differs from its choices
-    swept: list[str] = option([], role=Role.name)  # keys and groups that the command sweeps
-    matched: dict[str, float] = option(
-        dict, role=Role.name
-    )  # what `match` found: cost of the baseline, as published, as resized
-    tuned: dict[str, str] = option(dict, role=Role.name)  # what `search` found: chosen settings, scores of its trials
-    overrides: list[str] = option([], role=Role.name)  # what the command line says of the run, without seeds
-    model_keys: list[str] = option([], role=Role.name)  # keys of the model that the command sets, without `model.`
-    said_keys: dict[str, list[str]] = option(
-        dict, role=Role.name
+    arm: str = naming("")  # Label of the arm. Empty: derived from model, enhancements and objective. Example: wide.
+    settings: dict[str, str] = naming(dict)  # key: value, where the arm differs from its choices
+    swept: list[str] = naming([])  # keys and groups that the command sweeps
+    matched: dict[str, float] = naming(dict)  # what `match` found: cost of the baseline, as published, as resized
+    tuned: dict[str, str] = naming(dict)  # what `search` found: chosen settings, scores of its trials
+    overrides: list[str] = naming([])  # what the command line says of the run, without seeds
+    model_keys: list[str] = naming([])  # keys of the model that the command sets, without `model.`
+    said_keys: dict[str, list[str]] = naming(
+        dict
     )  # group=choice: keys of the model that its file sets; experiment/NAME: all that this file sets
     model_name: str = option("", role=Role.arm)
     scale_name: str = option("", role=Role.arm)
     enhancements: dict[str, bool] = option(dict, role=Role.arm)
-    protocol_name: str = option("", earlier=..., role=Role.arm)
-    protocol: ProtocolConfig = option(ProtocolConfig, role=Role.name)  # how a paper makes its numbers: +protocol=NAME
+    protocol_name: str = added("", role=Role.arm)
+    protocol: ProtocolConfig = naming(ProtocolConfig)  # how a paper makes its numbers: +protocol=NAME
     seed: int = any_seed(0, role=Role.seed)  # Seed of initialisation, dropout and example order.
-    output: str = option("multirun", role=Role.name)  # Folder of all results.
-    rerun: bool = option(False, role=Role.name)  # Repeat runs that have finished.
-    report: bool = option(True, role=Role.name)  # Write the report after a sweep.
+    output: str = naming("multirun")  # Folder of all results.
+    rerun: bool = naming(False)  # Repeat runs that have finished.
+    report: bool = naming(True)  # Write the report after a sweep.
     model: ModelConfig = option(ModelConfig, role=Role.arm)
-    published: ModelConfig = option(ModelConfig, role=Role.name)  # the same variant at BERT-base dimensions
-    task: TaskConfig = option(TaskConfig, role=Role.condition)
-    data: DataConfig = option(DataConfig, role=Role.condition)
-    corpus: CorpusConfig = option(CorpusConfig, READING_TEXT, role=Role.condition)
-    tokenizer: TokenizerConfig = option(TokenizerConfig, role=Role.condition)
-    pretrain: PretrainConfig = option(PretrainConfig, PRETRAINING, role=Role.condition)
-    finetune: FinetuneConfig = option(FinetuneConfig, FINE_TUNING, role=Role.condition)
-    measure: MeasureConfig = option(MeasureConfig, role=Role.condition)
-    match: MatchConfig = option(MatchConfig, RESIZED, role=Role.name)
-    search: SearchConfig = option(SearchConfig, SEARCHING, role=Role.name)
-    hardware: HardwareConfig = option(HardwareConfig, role=Role.condition)
-    tracking: TrackingConfig = option(TrackingConfig, role=Role.name)
-    sweep: SweepConfig = option(SweepConfig, role=Role.name)
+    published: ModelConfig = naming(ModelConfig)  # the same variant at BERT-base dimensions
+    task: TaskConfig = condition(TaskConfig)
+    data: DataConfig = condition(DataConfig)
+    corpus: CorpusConfig = condition(CorpusConfig, READING_TEXT)
+    tokenizer: TokenizerConfig = condition(TokenizerConfig)
+    pretrain: PretrainConfig = condition(PretrainConfig, PRETRAINING)
+    finetune: FinetuneConfig = condition(FinetuneConfig, FINE_TUNING)
+    measure: MeasureConfig = condition(MeasureConfig)
+    match: MatchConfig = naming(MatchConfig, RESIZED)
+    search: SearchConfig = naming(SearchConfig, SEARCHING)
+    hardware: HardwareConfig = condition(HardwareConfig)
+    tracking: TrackingConfig = naming(TrackingConfig)
+    sweep: SweepConfig = naming(SweepConfig)
 
     @property
     def label(self) -> str:
         """The label of the arm: `base`, `albert dtype=bf16`."""
         return " ".join([self.arm, *setting_texts(self.settings, self.settings)])
 
+    @property
+    def pretrains(self) -> bool:
+        """Whether the run itself has a pretraining objective."""
+        return self.pretrain.objective is not ObjectiveName.none
+
     def settings_without(self, *beginnings: str) -> dict[str, str]:
-        """The settings whose keys begin otherwise."""
+        """The settings whose keys have none of these prefixes."""
         return {key: value for key, value in self.settings.items() if not key.startswith(beginnings)}
 
 
@@ -724,7 +706,7 @@ def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Stated:
-    """What the schema states of a key, together with its section."""
+    """The schema's declaration of a key, including that of its section."""
 
     role: Role
     is_own: bool  # the role is not that of the section
@@ -809,7 +791,7 @@ def key_of(override: str) -> str:
 
 
 def without(overrides: Iterable[str], keys: Iterable[str]) -> list[str]:
-    """The overrides of other keys than these, and of none in a group of them that ends in a dot."""
+    """The overrides without those of these keys, and of groups that end in a dot."""
     return [override for override in overrides if not within(key_of(override), keys)]
 
 

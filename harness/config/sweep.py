@@ -44,7 +44,7 @@ class Replicate:
         return cls({match[1]: int(match[2]) for match in seeds.values()}, others)
 
     def with_seeds(self, seeds: list[int]) -> list["Replicate"]:
-        """One with each of these seeds; itself where it names one, or there are none."""
+        """A replicate per seed; this one if it has a seed, or if there are none."""
         return [replace(self, seeds={**self.seeds, "seed": seed}) for seed in seeds if "seed" not in self.seeds] or [self]
 
     def of_run(self, run: RunConfig, follows: bool) -> RunConfig:

@@ -120,7 +120,7 @@ class Machine:
         return model
 
     def compiling_s(self) -> float:
-        """Seconds that this process has spent compiling so far."""
+        """Seconds that this process has spent compiling."""
         return 0.0 if self._compiling is None else self._compiling.seconds
 
     def print_compiled(self, phase: str) -> None:
@@ -129,6 +129,6 @@ class Machine:
             print(f"torch.compile: {self._compiling.summary()} up to the end of {phase}", flush=True)
 
     def synchronise(self) -> None:
-        """Waits for all work of the device."""
+        """Waits until the device has finished all work."""
         if self.is_cuda:
             torch.cuda.synchronize()

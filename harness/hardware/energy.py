@@ -23,7 +23,7 @@ READ_EVERY_S = 60.0
 
 @dataclass(frozen=True)
 class Counter:
-    """A counter that only rises, and wraps to zero at `wraps_at` if that is known."""
+    """A monotonic counter, which wraps to zero at `wraps_at` if that is known."""
 
     read: Callable[[], int]
     joules_per_unit: float
@@ -96,7 +96,7 @@ def _millijoules(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int:
 
 
 class EnergyMeter:
-    """Adds up what the counters count while its block runs; reads often enough that none wraps twice in between."""
+    """Sums the counters while its block runs; it reads often enough that none wraps twice between readings."""
 
     def __init__(self, found: list[Counter], read_every_s: float = READ_EVERY_S) -> None:
         self._counters, self._read_every_s = found, read_every_s

@@ -20,7 +20,7 @@ PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-l
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
+    """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -59,7 +59,7 @@ def environment(config: HardwareConfig) -> dict[str, object]:
         "threads": threads(config),
         "dtype": config.dtype.value,
         "compile": config.compile,
-        "load_average": os.getloadavg()[0],
+        "load_average": round(os.getloadavg()[0], 2),
         "energy_counter": ("NVML" if is_cuda else "RAPL") if energy.counters(cuda=is_cuda) else None,
         **git_state(),
     }
@@ -128,7 +128,7 @@ def _faster(device: Device) -> Dtype:
 
 
 def product_rates(device: Device, threads: int) -> ProductRates:
-    """The products of both. InputError if the device is not available."""
+    """The rates of both arithmetics. InputError if the device is not available."""
     asked = json.dumps({"device": device.value, "threads": threads})
     process = subprocess.run([sys.executable, "-m", PROBE, asked], capture_output=True, text=True)
     if process.returncode:

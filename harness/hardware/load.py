@@ -55,11 +55,11 @@ class ForeignLoad:
         self.start()
 
     def start(self) -> None:
-        """Starts the span anew."""
+        """Restarts the span."""
         self._began, self._busy, self._own = time.monotonic(), busy_seconds(self._stat), own_seconds()
 
     def foreign_cpus(self) -> float | None:
-        """Mean number since the start, at least 0; None if the kernel does not count."""
+        """Mean number of CPUs since the start, at least 0; None if the kernel does not count."""
         seconds, own = time.monotonic() - self._began, own_seconds() - self._own
         now = busy_seconds(self._stat)
         if self._busy is None or now is None or now == 0 or seconds <= 0:

@@ -28,8 +28,7 @@ def is_faster_here() -> bool:
 def load() -> None:
     """Multiplies once in all three ways of a linear layer, so that the memory of the library itself counts for no model."""
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng([]):
-        layer = OneDnnLinear(128, 128)
-        layer(torch.ones(128, 128, requires_grad=True)).sum().backward()
+        OneDnnLinear(128, 128)(torch.ones(128, 128, requires_grad=True)).sum().backward()
 
 
 def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -76,7 +75,7 @@ class OneDnnLinear(nn.Linear):
 
 
 def use_onednn(model: nn.Module) -> None:
-    """Every linear layer of the model multiplies through oneDNN from now on; names and tensors stay."""
+    """Makes every linear layer of the model multiply through oneDNN; names and tensors stay."""
     for module in model.modules():
         if type(module) is nn.Linear:
             module.__class__ = OneDnnLinear

@@ -17,7 +17,7 @@ TIMING, TRAINING = ("timing",), ("training_time",)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process ended, and the results that it wrote."""
+    """The end of a measuring process, and its results."""
 
     measured: Measured
     code: int

@@ -35,12 +35,12 @@ STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int | None:
-    """Resident memory now, from the cheapest file that has it; None where the kernel does not report it."""
+    """Bytes of resident memory; None if the kernel does not report them."""
     return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else None
 
 
 class Sampler:
-    """Reads while its block runs, and once at its start and its end."""
+    """Samples memory while its block runs, including its start and end."""
 
     def __init__(self, read: Callable[[], int | None] = resident_bytes, every_s: float = EVERY_S) -> None:
         self._read, self._every_s = read, every_s
@@ -147,7 +147,7 @@ class Baseline:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """What the block needs, and does not keep, is not part of the peak."""
+        """Leaves temporary memory of the block out of the peak."""
         before, self.is_paused = self.peak() or 0, True
         yield
         self.start(before)

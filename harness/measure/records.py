@@ -212,13 +212,13 @@ class Parts:
 
     @property
     def lasting(self) -> int:
-        """What stays allocated from the second step on."""
+        """Bytes that stay allocated from the second step on."""
         return self.weights + self.optimiser
 
 
 @dataclass(frozen=True)
 class StepRequest:
-    """Which training step's memory is measured."""
+    """The training step whose memory is measured."""
 
     batch_size: int
     checkpointing: bool = False
@@ -242,7 +242,7 @@ class TrainingStepMemory:
 
 @dataclass(frozen=True)
 class Request:
-    """What one process measures: fields of Measured, in this order."""
+    """Instruments of one measuring process: fields of Measured, in this order."""
 
     instruments: tuple[str, ...]
     round: int = 0

@@ -42,7 +42,7 @@ def is_from_file(config: RunConfig) -> bool:
 
 
 def machine(config: RunConfig) -> Machine:
-    """The device as it serves, with its libraries in memory; for a plain model as it trains. InputError without one."""
+    """The device set up for serving, or for training if the model is plain. InputError without one."""
     for needed in (config.measure.backend, config.measure.precision):
         for name in LIBRARIES.get(needed, ()):
             library(name)
@@ -127,5 +127,4 @@ def load(path: Path, measure: MeasureConfig, machine: Machine) -> nn.Module:
 
 def build(config: RunConfig, machine: Machine, folder: Path) -> nn.Module:
     """The variant with random weights on the device, as it is served: read from the folder if it is not plain."""
-    served = config.measure.is_served
-    return load(folder / FILE, config.measure, machine) if served else subject.build(config, machine)
+    return load(folder / FILE, config.measure, machine) if config.measure.is_served else subject.build(config, machine)

@@ -19,7 +19,7 @@ def count(module: nn.Module | None) -> int:
 
 
 def trainable(module: nn.Module) -> int:
-    """Parameters that a training changes."""
+    """Number of trainable parameters."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 

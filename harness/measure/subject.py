@@ -29,7 +29,7 @@ BATCHES = 2
 
 
 def refuse_scored(task: TaskConfig) -> None:
-    """InputError for a task that trains no head on the encoder: there is no classifier to look at."""
+    """InputError for a task that trains no head on the encoder: there is no classifier to show."""
     if task.kind in UNTRAINED:
         raise InputError(f"task={task.name} scores a model without a head on the encoder: choose another task")
 

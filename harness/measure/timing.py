@@ -38,7 +38,7 @@ FEWEST = 3
 
 
 def measure(subject: Subject, request: Request, folder: Path, import_s: float) -> list[Launch]:
-    """The launch of the folder, on measure.threads; a record for each of `request.data`.
+    """Times one launch on measure.threads; returns a record for each of `request.data`.
 
     The compiler starts without a cache, or with what an earlier launch has left: then the time to compile is None.
     """
@@ -138,8 +138,7 @@ def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: M
             call(batch)
 
     pieces = [work] if machine.is_cuda else [functools.partial(call, batch) for batch in batches]
-    unmeasured_ms = time_ms(work, machine)
-    passes = max(1, min(PASSES, math.ceil(1e3 * SECONDS_OF_PASSES / unmeasured_ms)))
+    passes = max(1, min(PASSES, math.ceil(1e3 * SECONDS_OF_PASSES / time_ms(work, machine))))
     clocks = Clocks(machine, reference)
     with energy.EnergyMeter(energy.counters(cuda=machine.is_cuda)) as meter:
         for piece in passes * pieces:
@@ -195,8 +194,7 @@ def point(model: nn.Module, subject: Subject, size: int, length: int, peak: int 
         texts = tokens // length
         wide = subject.text(length, texts)
         taken = repeated(lambda: call(wide), FEWEST, 0.0, machine)
-    rate = len(taken) * texts * length / (sum(taken) / 1e3)
-    return Point(size, length, raw, rate, peak)
+    return Point(size, length, raw, len(taken) * texts * length / (sum(taken) / 1e3), peak)
 
 
 def repeated(call: Callable[[], object], repeats: int, seconds: float, machine: Machine) -> list[float]:

@@ -54,8 +54,7 @@ def last_change(times: list[float]) -> int:
     """
     logs, start = [math.log(value) for value in times], 0
     while len(last := logs[start:]) >= 2 * SEGMENT:
-        places = range(SEGMENT, len(last) - SEGMENT + 1)
-        split = min(places, key=lambda place: sum(_deviations(last, place)))  # called at once
+        split = min(range(SEGMENT, len(last) - SEGMENT + 1), key=lambda place: sum(_deviations(last, place)))  # called at once
         if not _is_change(last, split):
             break
         start += split

@@ -9,6 +9,6 @@ WORKER = "harness.study.worker"
 def prepare_workers() -> None:
     """Starts importing what workers need, in a process of its own; this one is never forked. Again it does nothing.
 
-    Nearly all workers import these modules later: optimisers the compiler of torch, even if nothing is compiled.
+    Nearly all workers import these modules later: optimizers the compiler of torch, even if nothing is compiled.
     """
     processes.serve(WORKER, "pyarrow.dataset", "torch._dynamo", "sklearn.metrics")

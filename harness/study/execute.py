@@ -12,7 +12,7 @@ from torch import nn
 from harness import paths, records, tags, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
 from harness.config.choices import Keep, KeepBest
-from harness.config.conditions import is_only_scored
+from harness.config.conditions import is_only_scored, starts_from_weights
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.errors import InputError, present
@@ -91,9 +91,9 @@ def run_task(
 ) -> None:
     """Measures, trains and evaluates on one task; with several ranks, all train, and the first one measures and evaluates."""
     prepared = cache.read(config, inputs.rows)
+    run_log.value("corpus/overlap", inputs.overlap)
     if is_only_scored(config):
         if ranks.first:
-            run_log.value("corpus/overlap", inputs.overlap)
             untrained.evaluate(config, prepared, inputs.corpus, _pretrained(config, inputs), machine, run_log)
         return
     if config.finetune.enabled and config.task.kind in scores.LIBRARIES:
@@ -103,7 +103,6 @@ def run_task(
         model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
     else:
         model = machine.prepare(_build(config, inputs).to(machine.device))
-    run_log.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
         train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks, peak_known)
 
@@ -194,14 +193,13 @@ def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog 
     if (weights := _pretrained(config, inputs)) is not None:
         pretrained_ones = pretrained.load_weights(weights, model, config.model.keep_layers, config.task)
         origins = {name: origins.get(name, origin) if origin == RANDOM else origin for name, origin in pretrained_ones.items()}
-    if origins and (config.model.init_from is not None or config.pretrain.checkpoint is not None):
+    if origins and starts_from_weights(config):
         write_origins(config, model, origins, run_log)
 
 
 def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
     """The weights of the pretraining that the run starts from; None for none, and for the control of an earlier one."""
-    is_control = config.model.random_weights and config.pretrain.checkpoint is not None
-    if inputs.pretrained is None or is_control:
+    if inputs.pretrained is None or (config.model.random_weights and config.pretrain.checkpoint is not None):
         return None
     return paths.pretrained_weights(Path(inputs.pretrained), None if config.protocol.starts_from else config.pretrain.at)
 

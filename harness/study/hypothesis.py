@@ -35,7 +35,7 @@ def refuse_late(configs: Iterable[RunConfig]) -> None:
         if text and text != expected:  # a command may leave out what is recorded
             raise InputError(f"hypothesis={text!r}: study {config.study!r} has another one, {expected!r}; {advice}")
         if len(text) > LONGEST:
-            raise InputError(f"hypothesis has {len(text):,} letters: expected at most {LONGEST:,}")
+            raise InputError(f"hypothesis has {len(text):,} characters: expected at most {LONGEST:,}")
         if text and recorded is None:
             folders = [folder, paths.study_folder(config.output, paths.PRETRAINED)]  # of pretrainings that studies share
             runs = [records.read(path, Record) for one in folders for path in one.glob(f"*/{run_log.RECORD}")]

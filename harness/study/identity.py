@@ -14,7 +14,7 @@ from harness.checkpoints import foreign, huggingface, teacher
 from harness.comparison import arms
 from harness.config import rules
 from harness.config.choices import Backend, Precision
-from harness.config.conditions import is_pretrained
+from harness.config.conditions import depends_on_seed, is_pretrained
 from harness.config.resolve import seed_of_pretraining
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError, present
@@ -40,7 +40,7 @@ CHOICES = ("model_name", "scale_name", "protocol_name", "enhancements", "enhance
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run reads, by content, and the folder of the weights that it starts from."""
+    """The inputs of a run, by content, and the folder of its initial weights."""
 
     data: str | None = None  # key of the task's prepared data; None: the run is a pretraining
     corpus: str | None = None  # key of the prepared text
@@ -93,7 +93,7 @@ def content_of(
 
 @dataclass(frozen=True, eq=False)
 class Identity:
-    """What names a run and says whether another one is the same: its parameters are read once."""
+    """The name and the identity of a run."""
 
     config: RunConfig
     inputs: Inputs
@@ -170,7 +170,7 @@ class Identity:
 
     @property
     def names(self) -> dict[str, str]:
-        """The tags by which people tell it from others of its study."""
+        """The tags that distinguish the run within its study."""
         config = self.config
         of_pretraining = {tags.PRETRAIN_SEED: str(config.pretrain.seed)} if is_pretrained(config) else {}
         return of_pretraining | {
@@ -204,6 +204,7 @@ class Identity:
             tags.ORIGIN: self.inputs.origin,
             tags.WEIGHTS_READ: self.inputs.weights_read,
             tags.PRETRAINING: self.inputs.pretraining,
+            tags.FIXED: "" if is_pretrained(config) or depends_on_seed(config) else "true",
         }
         named |= {key: value for key, value in of_inputs.items() if value}
         return {"tags": named, "parameters": self.parameters}

@@ -1,4 +1,4 @@
-"""Smaller micro-batches for a run that ran out of memory: an optimiser step has the same batch, whose parts are added up."""
+"""Smaller micro-batches for a run that ran out of memory: an optimizer step has the same batch, whose parts are added up."""
 
 import json
 from dataclasses import asdict, replace

@@ -11,10 +11,9 @@ from typing import NamedTuple
 from harness import metrics
 from harness.comparison import plateau
 from harness.config.choices import KeepBest, TaskKind
-from harness.config.conditions import has_task, is_only_scored
+from harness.config.conditions import has_task, is_only_scored, starts_from_weights
 from harness.config.rules import BUDGETS
 from harness.config.schema import RunConfig
-from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import Entry, Reader, RunLog, State
 
 SMALLEST_LOSS = 0.01
@@ -95,7 +94,7 @@ def judged(
     if still:
         cure = f"raise {budget}, because {still}"
     else:
-        cure = f"raise {budget}" if len(losses) < FEWEST_STEPS else f"try another {rate}"
+        cure = f"raise {budget}" if len(losses) < FEWEST_STEPS else f"try another {rate}, or raise {budget}"
     if pretrains:
         said = plateau.warning(values, parameters)
         unlearned = [Note("plateau" if plateau.is_on(values) else "reference", said)] if said else []
@@ -135,8 +134,7 @@ def _still_falls(losses: Sequence[float], validation: float | None) -> str | Non
     before, last, start = losses[-2 * fifth : -fifth], losses[-fifth:], fmean(losses[: max(1, len(losses) // 20)])
     fall, error = fmean(before) - fmean(last), math.hypot(stdev(before), stdev(last)) / math.sqrt(fifth)
     is_by_heart = validation is not None and validation > GAP * fmean(last)
-    is_done = fmean(last) < LEFT * start
-    if is_by_heart or is_done or fall <= SIGMAS * error or fall < FALLING * (start - fmean(last)):
+    if is_by_heart or fmean(last) < LEFT * start or fall <= SIGMAS * error or fall < FALLING * (start - fmean(last)):
         return None
     fell = f"from {fmean(before):.3g} to {fmean(last):.3g} in the last fifth of {len(losses):,} steps"
     return f"the loss still fell at the end, {fell}"
@@ -151,9 +149,8 @@ def _of_task(config: RunConfig, values: Mapping[str, float], parameters: Mapping
     """Whether the predictions vary, the score is above the majority baseline, and within the reference of its recipe."""
     scored = is_only_scored(config)
     score, constant, items = (values.get(f"eval/{key}") for key in ("score", "majority_score", "examples"))
-    trains = config.pretrain.objective is not ObjectiveName.none
-    has_weights = (config.model.init_from or config.pretrain.checkpoint) is not None and not config.model.random_weights
-    if score is None or (scored and not (trains or has_weights)):  # random weights that nothing trains know nothing
+    has_weights = starts_from_weights(config) and not config.model.random_weights
+    if score is None or (scored and not (config.pretrains or has_weights)):  # random weights that nothing trains know nothing
         return []
     cure = "start from weights that were trained longer (pretrain.tokens)" if scored else cure
     error = _error(config, score, items)

@@ -73,7 +73,7 @@ class PlannedRun:
 
     @functools.cached_property
     def identity(self) -> Identity:
-        """That is read from the run as planned; which weights it keeps is decided later and no part of it."""
+        """The identity of the run, which does not depend on the weights that it keeps."""
         return Identity(self.config, self.inputs)
 
     @property
@@ -112,11 +112,13 @@ def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: No
             if run.inputs.weights_read:
                 said.append(f"{model.init_from or model.encoder}: {run.inputs.weights_read}")
             if not run.inputs.is_pretraining and task.kind is not config.task.kind:
-                features = f"of kind {task.kind.value} by the features of {task.dataset}"
-                said.append(f"task {task.name!r} is {features}; task.kind= says another")
+                said.append(
+                    f"task {task.name!r} is of kind {task.kind.value} by the features of {task.dataset}; "
+                    "task.kind= says another"
+                )
             if needed is not None:
-                begun = f"{needed.config.task.name} ({needed.config.label})"
-                said.append(f"{config.task.name} starts from the fine-tuned weights of {begun}")
+                named_start = f"{needed.config.task.name} ({needed.config.label})"
+                said.append(f"{config.task.name} starts from the fine-tuned weights of {named_start}")
                 # of a fine-tuning that was planned before it (arXiv:1811.01088)
                 content = run.inputs.content | {"recipe": arms.short_hash(needed.identity.facts)}
                 of, weights = needed.identity.fingerprint, str(needed.folder)
@@ -210,7 +212,7 @@ def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
 
 
 def not_needed(planned: list[PlannedRun]) -> list[PlannedRun]:
-    """Those that no other one needs: all but the pretrainings that runs start from."""
+    """The runs without the pretrainings that others start from."""
     needed = {id(run.needs) for run in planned}
     return [run for run in planned if id(run) not in needed or not run.inputs.is_pretraining]
 
@@ -224,8 +226,7 @@ def run_order(planned: list[PlannedRun]) -> list[PlannedRun]:
     blocks = grouped(((run.config.task.name, run.config.seed), run) for runs in seeds.values() for run in runs)
     for (task, seed), block in blocks.items():
         random.Random(f"{task} {seed} {len(block)}").shuffle(block)
-    trained = (run for block in blocks.values() for run in block)
-    return [*(run for run in planned if run.inputs.is_pretraining), *trained]
+    return [*(run for run in planned if run.inputs.is_pretraining), *itertools.chain(*blocks.values())]
 
 
 def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:

@@ -76,7 +76,7 @@ class Display:
         self.close()
 
     def close(self) -> None:
-        """It runs no more."""
+        """Ends the display."""
         if self._line is not None:
             self._line.close()
         if self._bars is not None and self._bar is not None:
@@ -84,7 +84,7 @@ class Display:
             self._bar = None
 
     def place(self, text: str, done: float = 0, total: float | None = None) -> None:
-        """Where it is; without a total the bar moves without an end."""
+        """Moves the bar to this place; without a total it is indeterminate."""
         if self._line is not None:
             self._line.show(self._prefix + text)
         if self._bars is None:
@@ -113,7 +113,7 @@ class RunProgress(Display):
 
     def show(self, entries: list[Entry]) -> None:
         """Shows new entries of the log; without any, every LINE_EVERY_S seconds that the stage continues."""
-        progress = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
+        progress = [entry for entry in entries if {"stage", "part"} & {*entry} or entry.get("key", "").endswith("/loss")]
         for entry, following in zip(progress, [*progress[1:], {}], strict=False):
             if "stage" in entry:
                 resumed = entry["stage"] == self._stage
@@ -121,6 +121,9 @@ class RunProgress(Display):
                 self._stage, self._steps = entry["stage"], entry["steps"]
                 self._text = self._stage
                 self.place(self._stage, 0, self._steps or None)
+            elif "part" in entry:
+                self._text = f"{self._text.partition(',')[0]}, {entry['part']}"
+                self.place(self._text, self._latest["step"], self._steps or None)
             elif "key" not in following:  # only the last of consecutive points
                 self._advance(entry)
         if not progress:

@@ -26,6 +26,7 @@ from filelock import FileLock
 from harness import metrics, paths, tags
 from harness.comparison import by_launch, paired
 from harness.comparison.paired import LEVEL, Replicate, grouped, t_quantile
+from harness.comparison.verdicts import margin_of
 from harness.config.choices import Until
 from harness.metrics import FEWEST_REPLICATES
 from harness.study import forecast, run_folder, tracked_study
@@ -147,8 +148,7 @@ def width(given: list[Block]) -> float:
     means = [fmean(known) for known, block in zip(scores, given, strict=True) if len(known) == len(block)]
     if len(means) < 2:
         return math.inf
-    margin = metrics.get(name).margin
-    size = margin.size * (abs(fmean(means)) if margin.relative else 1.0)
+    size = margin_of(metrics.get(name).margin, fmean(means), False)
     return t_quantile(len(means) - 1) * stdev(means) / math.sqrt(len(means)) / size
 
 
@@ -231,9 +231,10 @@ def trained(planned: list[PlannedRun]) -> dict[str, Arms]:
 
 
 def no_study(planned: list[PlannedRun]) -> str:
-    """Why the plan is not a study; empty if it is, or if nothing is compared."""
+    """Why the plan alone is not a study; empty if it is, or if nothing is compared."""
     counts = [replicates_of(runs) for arms in trained(planned).values() for runs in arms.values()]
-    return paired.no_study(min(counts)) if counts else ""
+    text = paired.no_study(min(counts)) if counts else ""
+    return text and f"{text} (seeds of earlier commands count)"
 
 
 def replicates_of(runs: list[PlannedRun]) -> int:

@@ -33,7 +33,7 @@ CONFIG = "config.yaml"
 
 
 def new_record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> Record:
-    """A new attempt at the run."""
+    """The record of a new attempt at the run."""
     identity = Identity(config, inputs)
     described = identity.described(lifted)
     described["tags"] |= source(described["tags"][tags.GIT_COMMIT]) | hypothesis.tags_of(config)

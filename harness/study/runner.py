@@ -70,7 +70,7 @@ class LoadCheck:
 
 @dataclass(frozen=True)
 class Command:
-    """What the runs of one command share."""
+    """State that the runs of one command share."""
 
     trackers: Trackers
     load: LoadCheck

@@ -89,7 +89,7 @@ class Order(Generic[Run]):
 
 
 class Failures:
-    """What did not finish so far."""
+    """The runs that have not finished so far."""
 
     def __init__(self, config: SweepConfig) -> None:
         self._config = config

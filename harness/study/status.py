@@ -93,7 +93,7 @@ def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None
 
 
 def command() -> str:
-    """This command, to be called again: without secrets, -q, and keys that would run or time again what is finished."""
+    """This command for another call: without secrets, -q, and keys that repeat what is finished."""
     repeated = (word for word in sys.argv[1:] if word.lstrip("+").partition("=")[0] not in AGAIN)
     return shlex.join(["python", "-m", "harness", *words(repeated)])
 

@@ -153,7 +153,7 @@ def _begun(
                 yield
         except KeyboardInterrupt:
             done = sum(run_log.result(run.folder) is not None for run in planned)
-            left = f"remaining runs: {_status(planned)}" if done < len(planned) else "what was left to do is the timing"
+            left = f"remaining runs: {_status(planned)}" if done < len(planned) else "left to do: the report, after any timing"
             console.problem(f"{done} of {len(planned)} runs have ended; run the same command again to continue; {left}")
             raise
 

@@ -35,21 +35,25 @@ LONGEST_REPORT_S = 900.0
 REPORTER = "harness.reports.after_sweep"
 
 
-def first_arm(planned: Sequence[PlannedRun]) -> str:
-    """The arm that the command names first; a pretraining only if it runs nothing else."""
+def baselines(planned: Sequence[PlannedRun]) -> list[str]:
+    """`base`, the unchanged model of the arm that the command names first, and this arm: the first that the study has counts.
+
+    The arm is that of a pretraining only if the command runs nothing else.
+    """
     tasks = [run for run in planned if not run.inputs.is_pretraining]
-    return min(tasks or planned, key=lambda run: run.place).config.label
+    first = min(tasks or planned, key=lambda run: run.place).config
+    return ["base", first.model_name, first.label]
 
 
-def write_report(config: RunConfig, first: str) -> Path | None:
+def write_report(config: RunConfig, baselines: Sequence[str]) -> Path | None:
     """Folder of the report on this study, whose first table is shown; None, and why, where it could not be written.
 
-    A report that is up to date stays unchanged, whichever command wrote it. The baseline is the
-    arm `base`, or the `first` arm that the command names.
+    A report that is up to date stays unchanged, whichever command wrote it.
     """
     folder, audit = paths.report_folder(config.output, config.study), paths.audit_file(config.output)
     uri = config.tracking.uri or paths.database_uri(config.output)
-    arguments = ["--study", config.study, "--to", str(folder), "--tracking.uri", uri, "--baseline", "base", "--baseline", first]
+    arguments = ["--study", config.study, "--to", str(folder), "--tracking.uri", uri]
+    arguments += [f"--baseline={name}" for name in baselines]
     arguments += ["--audit", str(audit)] if audit.is_file() else []
     try:
         with live_line("writing the report"):
@@ -70,8 +74,8 @@ JUDGE = "harness.reports.after_look"
 def judged(planned: Sequence[PlannedRun], **asked: str | None) -> Any:
     """What the reports say of these finished runs, by their folders; RuntimeError where they cannot."""
     config = planned[0].config
-    folders, baselines = [str(run.folder) for run in planned], ["base", first_arm(planned)]
-    request = {"folders": folders, "study": config.study, "output": config.output, "baselines": baselines}
+    folders = [str(run.folder) for run in planned]
+    request = {"folders": folders, "study": config.study, "output": config.output, "baselines": baselines(planned)}
     return asked_of_reports(JUDGE, request | asked)
 
 
@@ -161,7 +165,7 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
             trackers.wait()
             has_report = len(planned) > 1 and command_line.sweep() is None and trackers.has_store
             for runs in studies if has_report else ():
-                if runs[0].config.report and write_report(runs[0].config, first_arm(runs)):
+                if runs[0].config.report and write_report(runs[0].config, baselines(runs)):
                     tables.append(runs[0].config)
         status = "finished"
     finally:
@@ -184,9 +188,8 @@ def _show_address(config: RunConfig, backend: Backend) -> None:
 
 
 def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
-    """What each planned run is, in the order of running, and whether it has a result."""
-    results = [run_log.result(run.folder) for run in planned]
+    """Tags of each planned run in running order, and whether it has a result."""
     return [
         run.identity.names | {"folder": run.folder.name, tags.STATUS: result["status"] if result else "to run"}
-        for run, result in zip(planned, results, strict=True)
+        for run, result in zip(planned, [run_log.result(run.folder) for run in planned], strict=True)
     ]

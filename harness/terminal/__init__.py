@@ -25,7 +25,7 @@ Row = tuple[str, ...]
 
 
 class Strong(str):
-    """A cell in bold, on a terminal that has it."""
+    """A cell that is bold on a terminal."""
 
 
 DASH = "-"
@@ -85,9 +85,9 @@ def columns() -> int:
 def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "", most: int = WIDTH) -> str:
     """The text, at most `most` and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
 
-    A number stays with its percent sign and with the bracket that says where it holds. No-break spaces are kept together.
+    A number stays with its percent sign and its bracket, a mark with its meaning. No-break spaces are kept together.
     """
-    bound = re.sub(r" (?=%|\(\d)", "\N{NO-BREAK SPACE}", text)
+    bound = re.sub(r" (?=%|\(\d)|(?<=[▲▼≈~†–]) (?=\w)", "\N{NO-BREAK SPACE}", text)
     lines = textwrap.wrap(bound, min(most, columns()) - indent - len(ending), break_long_words=False, break_on_hyphens=False)
     starts, endings = [first, *[""] * len(lines)], [*[ending] * (len(lines) - 1), ""]
     joined = (f"{start:{indent}}{line}{end}" for start, line, end in zip(starts, lines, endings, strict=False))

@@ -65,17 +65,17 @@ _LINES.addHandler(_CONSOLE)
 
 
 def plain(text: str, replaced: bool = False) -> None:
-    """A line on what happens; `replaced`: a live display shows it, so that only the log gets it."""
+    """Prints a line on progress; with `replaced`, a live display has it already, and only the log gets it."""
     _LINES.log(REPLACED if replaced else PLAIN, text)
 
 
 def result(text: str) -> None:
-    """A line that says where results are."""
+    """Prints a line with a result or its place."""
     _LINES.log(RESULT, text)
 
 
 def problem(text: str) -> None:
-    """A line on what did not go as it should."""
+    """Prints a line on a problem."""
     _LINES.log(PROBLEM, text)
 
 
@@ -121,7 +121,7 @@ def is_live(*streams: TextIO) -> bool:
 
 
 def show_cursor() -> None:
-    """For a process that ends at once: a live screen hides it."""
+    """Shows the cursor, which a live screen hides, in a process that ends at once."""
     for number in (1, 2):
         if os.isatty(number):
             os.write(number, b"\x1b[?25h")

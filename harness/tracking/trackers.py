@@ -107,7 +107,7 @@ class Background:
         threading.Thread(target=self._serve, name=f"tracking {name}", daemon=True).start()
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Calls it later; not at all if a call has failed."""
+        """Queues the call; drops it if an earlier one failed."""
         self.report_failure()
         self._calls.put(lambda: function(*arguments))
 
@@ -115,8 +115,8 @@ class Background:
         """Prints once that the tracker has failed, if it has."""
         if self.error is not None and not self._said:
             self._said = True
-            later = "; run `python -m harness sync` later" if self.name == MLFLOW else ""
-            console.problem(f"{self.name} {self.error}. Results are kept locally{later}.")
+            later = "; `python -m harness sync` sends them" if self.name == MLFLOW else ""
+            console.problem(f"{self.name} {self.error}. Results are saved locally{later}.")
 
     def wait(self, most_s: float = MOST_S, patience_s: float = PATIENCE_S) -> None:
         """Waits until all calls are done, or none of them is for a while; then the tracker counts as unreachable."""
@@ -125,7 +125,7 @@ class Background:
         while left and left != before and self.error is None:
             left, before = self._left(fewer_than=left, most_s=min(patience_s, began + most_s - time.monotonic())), left
         if left and self.error is None:
-            self.error = f"has not taken {counted(left, 'update')} after {duration(time.monotonic() - began)}"
+            self.error = f"still has {counted(left, 'update')} queued after {duration(time.monotonic() - began)}"
         self.report_failure()
 
     def _left(self, fewer_than: float = math.inf, most_s: float = 0.0) -> int:
@@ -225,7 +225,7 @@ class TrackedRun:
             self._send()
 
     def forget(self) -> None:
-        """Drops what has not been sent: the run begins anew, and all its points come again."""
+        """Drops unsent entries: the run restarts and sends all its points again."""
         self._pending, self._known = [], dict(self._sent)
 
     def end(self, status: str) -> None:

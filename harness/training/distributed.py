@@ -63,7 +63,7 @@ class Ranks:
         return round(self.summed([torch.tensor(number, dtype=torch.float64)])[0])
 
     def summed(self, losses: list[Tensor]) -> list[float]:
-        """Each of the () losses, summed over the ranks."""
+        """The () losses, each summed over the ranks."""
         if self.count == 1 or not losses:
             return [loss.item() for loss in losses]
         total = torch.stack(losses).double().cpu()
@@ -120,8 +120,7 @@ BACKENDS = {Device.cpu: "gloo", Device.cuda: "cpu:gloo,cuda:nccl"}
 def join(hardware: HardwareConfig, store: Any = None) -> Ranks:
     """Joins the ranks of a run in the store, by default in that of the launcher, which sets RANK and WORLD_SIZE."""
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    backend = BACKENDS[hardware.device]
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=LONGEST_WAIT)
+    distributed.init_process_group(BACKENDS[hardware.device], store=store, rank=rank, world_size=count, timeout=LONGEST_WAIT)
     return Ranks(rank, count, hardware.sharding is DeviceSharding.full)
 
 

@@ -76,7 +76,7 @@ def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: 
     """
     started, train = perf_counter(), present(data.train)
     answers = predict(teacher, train, batch_size, data.pad_token_id, machine)
-    print(f"teacher: its answers to {len(train):,} rows are kept for all epochs, {answers.nbytes / 1e6:.3g} MB", flush=True)
+    print(f"teacher: its outputs for {len(train):,} rows are kept for all epochs, {answers.nbytes / 1e6:.3g} MB", flush=True)
     position.flops += flops_of_answers(teacher, train, batch_size)
     position.seconds += perf_counter() - started
     return replace(data, train=replace(train, answers=answers))
@@ -172,7 +172,8 @@ def loss_of_pairs(model: Classifier, temperature: float, batch: Batch) -> torch.
     questions, paragraphs = (model(side) for side in batch.sides)
     labels = present(batch.labels)
     same_question = (batch.input_ids[:, None] == batch.input_ids).all(dim=-1)
-    return in_batch_loss(questions, paragraphs, same_question | (labels[:, None] == labels), temperature)
+    with torch.autocast(labels.device.type, enabled=False):  # bfloat16 rounds cosines by 0.4 %, before the temperature divides
+        return in_batch_loss(questions, paragraphs, same_question | (labels[:, None] == labels), temperature)
 
 
 def class_weights(config: RunConfig, data: Prepared, machine: Machine) -> torch.Tensor | None:
@@ -229,8 +230,8 @@ class BestCheckpoint:
         self.steps_per_epoch = self.config.finetune.steps_per_epoch(trained_on)
         self.limit = limit_of(self.config, self.data)
         if by_tune:
-            of = f"{len(self.split):,} of {trained_on + len(self.split):,} rows of train"
-            print(f"tune: {of} are not trained on, and choose the weights", flush=True)
+            of = f"{len(self.split):,} of {trained_on + len(self.split):,} training rows"
+            print(f"tune: {of} are held out to select the weights", flush=True)
 
     def is_due(self, position: Position) -> bool:
         """`evaluations_per_epoch` times in an epoch, the last time at its end, and at the end of the training."""

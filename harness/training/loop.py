@@ -75,7 +75,7 @@ class Limit:
 
 @dataclass
 class Step:
-    """The data of one optimiser step."""
+    """The data of one optimizer step."""
 
     micro_batches: list[Any]  # processed one after the other
     rows: int
@@ -86,13 +86,13 @@ class Step:
 
 
 class Log(Protocol):
-    """What a training writes of itself, such as a RunLog."""
+    """The log of a training, such as a RunLog."""
 
     def stage(self, name: str, steps: int = 0) -> None:
-        """A new phase, and the steps that are planned in it."""
+        """Begins a stage of so many planned steps."""
 
     def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
-        """A point."""
+        """Adds a point to a curve."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Callback:
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained, and how."""
+    """The model, loss, data, budget and optimizer settings of a training."""
 
     model: nn.Module
     loss: Callable[[Any], Tensor]  # of a micro-batch on the device
@@ -270,7 +270,7 @@ class Clock:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """The time of the block is not counted."""
+        """Leaves the time of the block out."""
         before = _now(self._machine) - self._machine.compiling_s()
         yield
         self._started += _now(self._machine) - self._machine.compiling_s() - before

@@ -21,11 +21,11 @@ from harness.training.loop import Limit, Position, Training, compile_ahead, trai
 from harness.training.optimiser import make_optimiser
 
 STEPS = 2
-"""Steps for the peak of memory: from the second on, optimiser state and activations are allocated together."""
+"""Steps for the peak of memory: from the second on, optimizer state and activations are allocated together."""
 
 
 class NoLog:
-    """A log that discards everything: losses of random texts mean nothing."""
+    """A log that discards everything, for losses on random texts."""
 
     def stage(self, name: str, steps: int = 0) -> None: ...
 
@@ -33,7 +33,7 @@ class NoLog:
 
 
 class TrainingSteps:
-    """One model under training: loss, gradients, clipping and optimiser over the same finetune.batch_size texts."""
+    """One model under training: loss, gradients, clipping and optimizer over the same finetune.batch_size texts."""
 
     def __init__(self, config: RunConfig, model: Classifier, machine: Machine) -> None:
         self.config, self.model, self.machine = config, model, machine

@@ -18,7 +18,7 @@ LEAST_ROWS = 1024
 """Rows of a table below which its whole gradient is as fast."""
 
 AVERAGE = "average"
-"""Key of a parameter's average among what the optimiser keeps of it, so that it is counted and resumed with the rest."""
+"""Key of a parameter's average among what the optimizer keeps of it, so that it is counted and resumed with the rest."""
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
@@ -108,9 +108,9 @@ class Clipped(torch.optim.Optimizer):
         self._tables: list[tuple[RowsInUse, dict[str, Any]]] = []
 
     def use_rows(self, model: nn.Module) -> None:
-        """AdamW steps over the rows of large tables of tokens that were looked up so far; other optimisers are left alone.
+        """AdamW steps over the rows of large tables of tokens that were looked up so far; other optimizers are left alone.
 
-        The tables are up to date only after `write` or `finish`. A checkpoint of the optimiser would not hold them.
+        The tables are up to date only after `write` or `finish`. A checkpoint of the optimizer would not hold them.
         """
         if not isinstance(self, torch.optim.AdamW) or self._averaging is not None:
             return
@@ -130,7 +130,7 @@ class Clipped(torch.optim.Optimizer):
             rows.write()
 
     def finish(self) -> None:
-        """Brings all tables up to date for the last time: no step follows."""
+        """Brings all tables up to date after the last step."""
         self.write()
         for rows, _ in self._tables:
             rows.hook.remove()
@@ -157,8 +157,7 @@ class Clipped(torch.optim.Optimizer):
             for p in parameters:
                 if AVERAGE not in self.state[p]:
                     self.state[p][AVERAGE] = p.detach().clone()
-            averages = self.averages
-            self._averaging([*averages.values()], [*averages], None)
+            self._averaging([*self.averages.values()], [*self.averages], None)
         self.zero_grad(set_to_none=True)
         return plain(norm)
 
@@ -177,7 +176,7 @@ class Clipped(torch.optim.Optimizer):
 
     @property
     def state_bytes(self) -> int:
-        """What the optimiser keeps from step to step: moments, counts of steps, averages; nothing before the first one."""
+        """What the optimizer keeps from step to step: moments, counts of steps, averages; nothing before the first one."""
         return held(value for values in self.state.values() for value in values.values())
 
 
@@ -188,7 +187,7 @@ KINDS: dict[str, type[torch.optim.Optimizer]] = {
 
 
 def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str, float] | None = None) -> Clipped:
-    """Matrices decay, biases and norms do not.
+    """An optimizer with clipping, whose weight decay leaves out biases and norms.
 
     `rates`: name of a parameter -> factor of its rate, 1 by default. In a pretraining, where it follows from the width, the
     share that decays in a step is the same for all.
@@ -236,8 +235,7 @@ def rates_by_layer(model: Classifier, decay: float) -> dict[str, float]:
 def held(tensors: Iterable[Tensor | None]) -> int:
     """Bytes of all storages, each once; for a sharded tensor, those of this process."""
     own = (tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors if isinstance(tensor, Tensor))
-    storages = (tensor.untyped_storage() for tensor in own)
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    return sum({(storage := tensor.untyped_storage()).data_ptr(): storage.nbytes() for tensor in own}.values())
 
 
 def use_sparse_gradients(model: nn.Module) -> None:

@@ -58,8 +58,7 @@ class Predictor:
         for number, row in enumerate(texts):
             if not row or not all(isinstance(text, str) for text in row):
                 raise InputError(f"row {number}: expected text in {', '.join(self.task.fields)}, got {row!r:.60}")
-        rows = self.rows(texts, 0)
-        return pd.DataFrame(rows).drop(columns=["row", "words"], errors="ignore")
+        return pd.DataFrame(self.rows(texts, 0)).drop(columns=["row", "words"], errors="ignore")
 
     @property
     def _is_tagged(self) -> bool:

@@ -64,6 +64,8 @@ def pretrain(
 
     def measure() -> dict[str, float]:
         trained = objective.phases[steps.phase]
+        probe = "" if trained.masked_head else f", with a probe trained for {options.probe_steps:,} steps"
+        run_log.part(f"evaluating on held-out text{probe}")
         return held_out.masked(trained) | held_out.parts(trained, steps.phase) if ranks.first else {}
 
     def write_costs(at: Position) -> None:
@@ -131,7 +133,7 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
     mup.scale_initial_values(objective, times_wider(options, config.model))
     if options.neighbour_heads:
         look_at_neighbours(objective.encoder, seed)
-    if config.model.init_from is not None and not config.model.random_weights:
+    if config.model.has_published_weights:
         origins = huggingface.load_encoder(config, objective.encoder)
         last = objective.phases[-1]
         origins |= huggingface.load_masked_head(config, last.masked_head)
@@ -140,12 +142,12 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
 
 
 def times_wider(options: PretrainConfig, shape: EncoderConfig) -> float:
-    """Hidden size over that which the recipe is for; 1 where it is for every one."""
+    """Hidden size over `mup_base_width`; 1 without one."""
     return shape.hidden_size / (options.mup_base_width or shape.hidden_size)
 
 
 def pretrained_shape(options: PretrainConfig, shape: EncoderConfig) -> EncoderConfig:
-    """The model while it is pretrained: with the initial values and the dropout of the recipe."""
+    """The shape with the initial values and dropout of the recipe."""
     if options.initializer_range is not None:
         shape = replace(shape, initializer_range=options.initializer_range)
     dropout = options.dropout

@@ -1,4 +1,4 @@
-"""Checkpoints to resume a training from: weights, optimiser and position, each written whole or not at all.
+"""Checkpoints to resume a training from: weights, optimizer and position, each written whole or not at all.
 
 Every random stream of a training is derived from its seed and the step or sequence, so the position is the whole random state:
 a resumed training equals an uninterrupted one. Tensors are in safetensors, the rest in JSON; there is no pickle.
@@ -72,7 +72,7 @@ def save(
 
 
 def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer) -> Position:
-    """Loads the newest usable checkpoint into model and optimiser and returns its position; without one, that of the start.
+    """Loads the newest usable checkpoint into model and optimizer and returns its position; without one, that of the start.
 
     A checkpoint that is corrupt or of another training is reported on the console, and the one before it is tried.
     """

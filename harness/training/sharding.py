@@ -3,7 +3,7 @@
 What is trained is a sharded copy of the model. Before the model itself is evaluated or saved, the first rank collects the
 trained weights in it: it must fit on one device for inference. The other ranks keep no whole weights.
 
-What is evaluated and saved are the moving averages where the optimiser keeps them.
+What is evaluated and saved are the moving averages where the optimizer keeps them.
 """
 
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ def evaluate(
     else:
         model = build_classifier(config.model, 0, config.seed, TextVectors)
         origins = dict.fromkeys(model.state_dict(), RANDOM)
-        if config.model.init_from is not None and not config.model.random_weights:
+        if config.model.has_published_weights:
             origins = huggingface.load_encoder(config, model.encoder)
         if weights is not None:
             origins = pretrained.load_weights(weights, model, config.model.keep_layers)
@@ -83,7 +83,7 @@ def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
 def score(objective: Objective, split: Split, mask: int, machine: Machine) -> np.ndarray:
     """(S, 2, 2) nats of each pair, by way of scoring (`log_likelihoods`), of its right and of its wrong sentence.
 
-    Sentences of one length share a forward pass, so that nothing is padded.
+    Sentences of one length share a forward pass without padding.
     """
     nats = np.empty((len(split), 2, 2))
     for side, (ids, starts, words) in enumerate(sides(split)):

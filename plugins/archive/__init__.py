@@ -1,4 +1,4 @@
-"""Archives: a study to keep and to share, in one folder of few files; and a check that its report follows from its data."""
+"""Archives: a study to keep and share as one folder of few files, and a check that its report follows from its data."""
 
 from harness.commands import Command
 

@@ -1,13 +1,12 @@
 """The options of the commands on archives, which `--help` reads without what they need."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from harness.grammar import key, word
+from harness.grammar import arguments, key, word
 from harness.reports.options import Compared
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Archive(Compared):
     """Writes the data of a study's report, without weights, and the report made from them."""
 
@@ -17,7 +16,7 @@ class Archive(Compared):
     pictures: str | None = key(None, "Pictures to keep. Example: changes.svg,loss.svg. Default: all.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Verify:
     """Recomputes every number of an archived report; exit code 1 where one differs."""
 

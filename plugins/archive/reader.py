@@ -134,7 +134,7 @@ def _refuse_special(path: Path, where: str) -> None:
 
 
 class ArchiveReader(MemoryReader):
-    """Reads an archive, `where`, from the content of its data files; InputError for what is not as it is written."""
+    """Reads an archive, `where`, from the content of its data files; InputError for malformed content."""
 
     def __init__(self, where: str, manifest: Manifest, data: Mapping[str, bytes]) -> None:
         self.manifest, self._where = manifest, f"archive {where!r}"
@@ -147,7 +147,7 @@ class ArchiveReader(MemoryReader):
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """An error in the block is one of the archive: its data have the right types, but impossible values."""
+        """Reports an error in the block as one of the archive: its data have the right types, but impossible values."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)  # numbers that overflow

@@ -35,7 +35,7 @@ OLDER = "  Only report.md differs: the data agree. Another version may have word
 
 @dataclass
 class Checks:
-    """What was compared, and the differences."""
+    """Numbers of comparisons, and the differences found."""
 
     counts: dict[str, int] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)

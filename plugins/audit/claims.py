@@ -19,7 +19,8 @@ from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from harness.config import own_files
-from harness.errors import InputError, unknown
+from harness.errors import InputError, on_one_line, unknown
+from harness.metrics import METRICS, SCORE_TITLES
 from harness.models.ranges import Range
 from harness.paths import CLAIMS, LARGEST_RECORD, conf_directory
 from harness.paths import read as content_of
@@ -53,14 +54,14 @@ class ModelPart(Enum):
 
 
 class MemoryPart(Enum):
-    """What of the memory of a training step is meant."""
+    """A part of the memory of a training step."""
 
     total = "total"
     activations = "activations"
 
 
 class Shared(msgspec.Struct, kw_only=True):
-    """What a claim states for all of its readings, unless one states its own."""
+    """Values that a claim states for its readings, unless a reading states its own."""
 
     claimed: Any = None  # a number, or one for each measured point
     relation: Relation = Relation.equal
@@ -165,10 +166,10 @@ class PretrainingDays(Reading, kw_only=True):
         """How many texts are trained on; ValueError where nothing says it, or where what is stated does not agree."""
         length = math.fsum(share * tokens for tokens, share in self.shares.items())
         if not math.isclose(total := math.fsum(self.shares.values()), 1, abs_tol=TOLERATED):
-            raise ValueError(f"shares={self.shares} must have a sum of 1, not {total:g}")
+            raise ValueError(f"shares={self.shares} must add up to 1, not {total:g}")
         by_steps = self.steps * self.batch_size if self.steps and self.batch_size else None
         if (self.steps is None) != (self.batch_size is None) or not (by_steps or self.tokens):
-            raise ValueError("expected steps and batch_size, or tokens: how much is trained on")
+            raise ValueError("expected the amount of training: steps and batch_size, or tokens")
         if by_steps and self.tokens and not math.isclose(by_steps * length, self.tokens, rel_tol=TOLERATED):
             raise ValueError(
                 f"tokens={self.tokens:g} contradicts steps, batch_size and shares, which make {by_steps * length:.4g}: "
@@ -206,7 +207,7 @@ def arms_of(against: str | list[str]) -> list[str]:
 
 
 class Published(Reading, kw_only=True):
-    """What a paper states of itself, as a fact with its place: nothing is measured."""
+    """A number that a paper states, with its place; nothing is measured."""
 
     stated: str  # arXiv id, table or section, and page
     values: Annotated[dict[str, int | float | str], Meta(min_length=1)]  # such as a split or a task: the figure, or a word
@@ -217,7 +218,7 @@ class Published(Reading, kw_only=True):
 
 
 class NotTestable(Reading, kw_only=True):
-    """What cannot be measured here."""
+    """A reading that cannot be measured here."""
 
     reason: str
 
@@ -230,7 +231,7 @@ class TableScore(Reading, kw_only=True, rename={"claimed": "score"}):
     task: str
     metric: str  # of the task, without `eval/`; of `accuracy+f1` the mean
     claimed: Annotated[float, Meta(ge=-100, le=100)]
-    split: str  # whose rows are scored
+    split: str  # whose rows are scored, validation or test
     seeds: Count
     protocol: str  # of conf/protocol/; empty: none is that of the paper
     paper: str
@@ -293,7 +294,7 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
     candidates = [] if names and all(is_path.values()) else [claim for path in paths for claim in read(path)]
     if not names:
         return candidates
-    selected: list[Claim] = []
+    selected = []
     for name in names:
         if is_path[name]:
             selected += read(Path(name))
@@ -312,12 +313,12 @@ def read(path: Path) -> list[Claim]:
     if path.suffix == ".csv":
         return read_table(path)
     try:
-        values: Any = OmegaConf.to_container(own_files.load(path))
+        values = _printable(path, OmegaConf.to_container(own_files.load(path)))
     except InputError:
         raise
     except (OSError, YAMLError, ValueError) as error:
         raise InputError(f"{path}: expected a YAML file of claims ({' '.join(str(error).split())})") from error
-    own: dict[str, str] = {}
+    own = {}
     if path.parent.parts[-2:] == ("model", CLAIMS):  # those that a variant carries
         own = {"of": f"model={path.stem}"}
         values = {"source": f"the variant {path.stem}"} | values
@@ -327,20 +328,40 @@ def read(path: Path) -> list[Claim]:
     return [_claim(path, file.source, name, value, own) for name, value in file.claims.items()]
 
 
+def _printable(path: Path, value: Any) -> Any:
+    """The value, without the line break after a block of text; InputError for texts that are not printed on one line."""
+    if isinstance(value, dict):
+        return {_printable(path, key): _printable(path, one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_printable(path, one) for one in value]
+    if isinstance(value, str) and not (value := value.removesuffix("\n")).isprintable():
+        raise InputError(f"{path}: {on_one_line(value, 60)!r}: expected text on one line, without control characters")
+    return value
+
+
 def read_table(path: Path) -> list[Claim]:
     """One claim for each model of a published table, with a reading for each of its scores."""
     try:
-        lines = [*csv.DictReader(content_of(path, LARGEST_RECORD).decode("utf-8-sig").splitlines(), strict=True)]
+        table = csv.DictReader(content_of(path, LARGEST_RECORD).decode("utf-8-sig").splitlines(), strict=True)
+        names, lines = table.fieldnames or (), _printable(path, [*table])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: expected a CSV file of published scores ({error})") from error
     if not lines:
         raise InputError(
             f"{path}: expected a row for each score, below model,task,metric,score,split,seeds,protocol,paper,table"
         )
-    claims: dict[str, Claim] = {}
+    if len({*names}) < len(names):
+        raise InputError(f"{path}: two columns {max(names, key=names.count)!r}: expected one")
+    claims = {}
     texts: dict[str, list[str]] = {}  # of each model
     for number, line in enumerate(lines, 1):
         row = _typed(path, f"row {number}", TableScore, line, strict=False)
+        if other := [name for name in row.metric.split("+") if f"eval/{name}" not in METRICS]:
+            raise InputError(f"{path}: {unknown('metric', other[0], SCORE_TITLES, f'row {number}.metric')}")
+        if row.split not in ("validation", "test"):
+            raise InputError(f"{path}: {unknown('split', row.split, ('validation', 'test'), f'row {number}.split')}")
+        if 0 < abs(row.claimed) <= 1:
+            raise InputError(f"{path}: row {number}: score {row.claimed:g} looks like a share: expected points, such as 90.2")
         source, name, own = f"{row.paper}, {row.table}", f"{path.stem}-{row.model}", texts.setdefault(row.model, [])
         text = f"{row.model} on the {row.split} rows, protocol {row.protocol or 'unknown'} ({source})"
         if text not in claims:

@@ -15,19 +15,21 @@ from typing import Any
 import torch
 
 from harness import records
-from harness.comparison.runs import Run
+from harness.comparison.runs import Run, oldest_first
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError, unknown
 from harness.hardware import facts
-from harness.paths import audit_file, conf_directory
+from harness.paths import audit_file, conf_directory, database_uri
 from harness.plugins.audit import record, tables, verdicts
 from harness.plugins.audit.claims import Claim, Reading, Relation, TableScore, read_all
 from harness.plugins.audit.measures import Instruments, Shapes, measure
 from harness.plugins.audit.options import Audit
 from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Verdict, conditions, shown
+from harness.plugins.trackers import sqlite_store
+from harness.reports.read import connect
+from harness.reports.reading.store import runs_of
 from harness.terminal import counted, live_line, wrapped
 from harness.tracking.run_log import now_ms
-from harness.tracking.trackers import complaint
 
 PREFIXES = {"bytes": ((1e9, "GB"), (1e6, "MB")), "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"))}
 
@@ -41,7 +43,7 @@ FAMILY = "The tests of a reading are one family: 95 % intervals for one test, wi
 
 def main(options: Audit) -> int:
     """0; InputError for a claim that cannot be read or measured."""
-    finished_runs = functools.cache(functools.partial(_finished_runs, options.uri, options.output))
+    finished_runs = functools.cache(functools.partial(finished_runs_of, options.uri, options.output))
     claims = read_all(list(options.claims), options.config_dir)
     wanted = [condition.partition("=")[::2] for condition in options.where]
     possible = {
@@ -53,7 +55,7 @@ def main(options: Audit) -> int:
         if value not in possible[key]:
             raise unknown(key, value, possible[key], "where")
     tools = Instruments(Shapes(options.config_dir), options.measure, options.vocab_file, finished_runs)
-    settled: list[record.Claim] = []
+    settled = []
     with live_line("auditing") as line:
         for number, claim in enumerate(claims, 1):
             line.show(f"{number}/{len(claims)}: {claim.name}")
@@ -70,13 +72,13 @@ def main(options: Audit) -> int:
     return 0
 
 
-def _finished_runs(uri: str | None, output: str) -> list[Run]:
-    from harness.plugins.trackers.mlflow_store import MlflowException, finished_runs  # MLflow takes seconds
-
-    try:
-        return finished_runs(uri, output)
-    except (MlflowException, ImportError) as error:
-        raise InputError(f"MLflow {complaint(error)}") from error
+def finished_runs_of(uri: str | None, output: str) -> list[Run]:
+    """The finished runs of all studies, oldest first; none where there is no store. InputError where it cannot be read."""
+    if not sqlite_store.exists(address := uri or database_uri(output)):
+        return []
+    reader = connect(address)
+    every = (run for number in reader.studies().values() for run in runs_of(reader, number))
+    return oldest_first(run for run in every if run.status == "finished")
 
 
 def measured(claim: Claim, tools: Instruments) -> list[Measured]:
@@ -152,7 +154,7 @@ def _finite(end: Any) -> Any:
 def write(claims: list[record.Claim], output: str, keep_others: bool) -> Path:
     """The path that was written; `keep_others` keeps the claims that were not audited now, as an earlier audit found them."""
     path = audit_file(output)
-    written: dict[tuple[str, str], dict[str, Any]] = {(claim.source, claim.name): asdict(claim) for claim in claims}
+    written = {(claim.source, claim.name): asdict(claim) for claim in claims}
     if keep_others and path.is_file():
         earlier = records.read(path, dict[str, list[dict[str, Any]]])["claims"]
         written = {(claim["source"], claim["name"]): claim for claim in earlier} | written
@@ -166,11 +168,10 @@ def write(claims: list[record.Claim], output: str, keep_others: bool) -> Path:
 
 def text(claims: list[record.Claim]) -> str:
     """Claims with their verdicts, commands that would settle the others, how values were measured, and a count of verdicts."""
-    parts: list[str] = []
+    parts = []
     notes: dict[str, None] = {}
     for claim in claims:
-        head = f"{claim.claim} · {claim.reason}" if claim.reason else claim.claim
-        parts.append(wrapped(head, VERDICTS, claim.verdict))
+        parts.append(wrapped(f"{claim.claim} · {claim.reason}" if claim.reason else claim.claim, VERDICTS, claim.verdict))
         several = len(claim.readings) > 1
         not_run = [
             f"{reading.name} {reading.claimed}" for reading in claim.readings if reading.verdict == Verdict.NOT_RUN.value
@@ -195,8 +196,7 @@ def text(claims: list[record.Claim]) -> str:
     parts += ["", *(wrapped(note, STEP, "-") for note in notes)] if notes else []
     if any(reading.family for claim in claims for reading in claim.readings):
         parts.append("\n" + wrapped(FAMILY))
-    count = Counter(claim.verdict for claim in claims)
-    ending = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
+    ending = ", ".join(f"{number} {verdict}" for verdict, number in Counter(claim.verdict for claim in claims).most_common())
     return "\n".join([*parts, "\n" + wrapped(f"{counted(len(claims), 'claim')}: {ending}")])
 
 

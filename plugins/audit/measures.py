@@ -66,7 +66,7 @@ def of_parts(shape: flops.Shape, backward: bool) -> OfParts:
 
 @dataclass
 class Shapes:
-    """Composes and counts; everything once."""
+    """Composes and counts models, each once."""
 
     config_dir: str | None = None
 
@@ -106,8 +106,7 @@ class Shapes:
 
 def _objective(config: RunConfig) -> Objective:
     """The objective of `pretrain=`, masked language modelling where there is none."""
-    named = config.pretrain.objective is not ObjectiveName.none
-    pretrain = config.pretrain if named else replace(config.pretrain, objective=ObjectiveName.mlm)
+    pretrain = config.pretrain if config.pretrains else replace(config.pretrain, objective=ObjectiveName.mlm)
     return pretraining_heads.shapes(config.model, pretrain)
 
 
@@ -199,7 +198,7 @@ BACKWARD = 2
 
 @dataclass(frozen=True)
 class Instruments:
-    """Inputs of measuring besides the reading."""
+    """Inputs of a measurement besides the reading."""
 
     shapes: Shapes
     timed: bool  # whether speed is timed now
@@ -280,7 +279,7 @@ def _(reading: claims.OutputBytes, tools: Instruments) -> Measured:
 def _(reading: claims.Config, tools: Instruments) -> Measured:
     model = tools.shapes.config(reading.of).model
     if unknown_keys := [key for key in reading.keys if not hasattr(model, key) or key.startswith("_")]:
-        raise InputError(f"keys: expected keys of the model or what follows from its keys, not {', '.join(unknown_keys)}")
+        raise InputError(f"keys: expected keys of the model or values derived from them, not {', '.join(unknown_keys)}")
     values = [getattr(model, key) for key in reading.keys]
     return _each("key", reading.keys, [getattr(one, "value", one) for one in values])
 

@@ -1,15 +1,13 @@
 """Keys and switches of the command that audits claims."""
 
-from dataclasses import dataclass
-
 from harness.errors import unknown
-from harness.grammar import key
+from harness.grammar import arguments, key
 from harness.plugins.shared.options import Store
 
 AUDIT_FILTERS = ("verdict", "source", "measure")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Audit(Store):
     """Counts parameters, FLOPs and bytes at the model size of each claim, compares scores of finished runs, and with
     --measure times claims about speed. Prints a table, and writes the record that `python -m reports` shows.

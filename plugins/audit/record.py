@@ -1,4 +1,4 @@
-"""What an audit found, as the command writes it and the chapter reads it, also from a stranger's archive."""
+"""The record of an audit, written by the command and read by the chapter, also from a stranger's archive."""
 
 from dataclasses import field
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ Value = float | Line | bool | None
 
 @dataclass(config=PART)
 class Point:
-    """What was measured under one condition, such as a length."""
+    """A measured value under one condition, such as a length."""
 
     value: Value
     interval: tuple[Value, Value]

@@ -5,11 +5,12 @@ except those that the arm of one of them sets.
 """
 
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from scipy.special import nctdtr, ndtri
+from scipy.special import nctdtr
 
 from harness import metrics, tags
 from harness.comparison import arms, comparable, paired
@@ -33,14 +34,16 @@ PARAMETERS = {
 }
 """Group of choices -> the parameter of a run that names its choice."""
 
+VOCABULARY = "facts.tokenizer_file"
 FREE_WITH = {
-    "model_name": ("model.", "tokenizer."),
+    "model_name": ("model.", "tokenizer.", VOCABULARY),
+    **dict.fromkeys(("model.init_from", "tokenizer.kind", "tokenizer.vocab_file"), (VOCABULARY,)),
     "pretrain.objective": tuple(key for key in arms.OF_ARM if key.startswith("pretrain.")),
 }
 """Parameter -> keys that may differ too where the two arms differ in it: they follow from the choice."""
 
-FREE = ("facts.recipe", "facts.tokenizer_file")
-"""Hashes of what follows from the named keys."""
+FREE = ("facts.recipe",)
+"""Hash of what follows from the named keys."""
 
 SIDES = ("of", "against")
 
@@ -175,8 +178,7 @@ def _complete(matches: list[Match]) -> None:
 
 def _of_both(match: Match, key: str) -> str:
     """`1e-3`, or `194 and 128` where the two arms differ in it."""
-    of_both = [run.params.get(key, "None") for run in (match.run, match.against)]
-    return " and ".join(dict.fromkeys(map(_spelled, of_both)))
+    return " and ".join(dict.fromkeys(map(_spelled, [run.params.get(key, "None") for run in (match.run, match.against)])))
 
 
 def _spelled(value: str) -> str:
@@ -241,7 +243,7 @@ def _seeds(reading: Score, point: Point) -> int:
     if not found or not sd:
         return seeds_needed(1.0)
     distance = max(value, margin - value) if reading.relation is Relation.better else abs(margin - abs(value))
-    beyond_items = distance**2 - (float(ndtri((1 + CONFIDENCE) / 2)) * found.items) ** 2
+    beyond_items = distance**2 - (paired.t_quantile(math.inf) * found.items) ** 2
     return seeds_needed(math.sqrt(beyond_items) / sd) if beyond_items > 0 else MOST_PAIRS
 
 
@@ -263,5 +265,5 @@ def study_command(reading: Score, seeds: int) -> str:
     if len(differing) == 1 and all(differing[0] in side for side in sides):
         sweeps = [[f"{key}={','.join(dict.fromkeys(side[key] for side in sides))}" for key in keys]]
     tasks = [f"task={','.join(reading.tasks)}"] if reading.tasks else []
-    common = [*reading.needs.split(), *tasks, *reading.study.split(), f"'seed=range(1,{seeds + 1})'"]
-    return " && ".join(" ".join(["python -m harness -m", *sweep, *common]) for sweep in sweeps)
+    common = [*reading.needs.split(), *tasks, *reading.study.split(), f"seed=range(1,{seeds + 1})"]
+    return " && ".join(shlex.join(["python", "-m", "harness", "-m", *sweep, *common]) for sweep in sweeps)

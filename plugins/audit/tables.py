@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Mapping
 from pathlib import PurePath
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 
 from harness import tags
 from harness.comparison import arms
@@ -16,8 +17,7 @@ from harness.paths import OF_TRIALS
 from harness.plugins.audit.claims import TableScore
 from harness.plugins.audit.scores import plain
 from harness.plugins.audit.verdicts import Measured, Point
-
-STATISTICS: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "median": median, "best": max}
+from harness.plugins.protocols.chapter import STATISTICS
 
 UNCHANGED = {
     "data.train_examples": "null",
@@ -75,14 +75,17 @@ def compare(row: TableScore, runs: list[Run], protocol: Mapping[str, str]) -> Me
     changed = ([] if row.split == "validation" else ["data.split=validation"]) + _changed(found[-1], protocol)
     rows = "on other rows" if any(text.startswith("data.") for text in changed) else "with other settings"
     missing = f"run {rows}: {', '.join(changed)}" if changed else ""
-    return Measured((Point(value, {"seeds": len(scores)}, value - half, value + half),), missing=missing)
+    weights = found[-1].params["model.init_from"].partition("@")[0]
+    note = "" if weights == row.model else f"{row.model} is compared with the weights {weights}, by the end of their name"
+    return Measured((Point(value, {"seeds": len(scores)}, value - half, value + half),), missing=missing, note=note)
 
 
 def command(rows: list[TableScore]) -> str:
     """The study of these rows, which are of one model; empty where no protocol is named."""
     model, protocol = rows[0].model, rows[0].protocol
     tasks = ",".join(dict.fromkeys(row.task for row in rows))
-    return f"python -m harness -m +protocol={protocol} model.init_from={model} task={tasks}" if protocol else ""
+    words = ["python", "-m", "harness", "-m", f"+protocol={protocol}", f"model.init_from={model}", f"task={tasks}"]
+    return shlex.join(words) if protocol else ""
 
 
 def _changed(run: Run, protocol: Mapping[str, str]) -> list[str]:

@@ -78,7 +78,7 @@ def conditions(where: Where) -> str:
 
 
 class Verdict(Enum):
-    """What may be said of a claim."""
+    """The verdict on a claim."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"

@@ -96,7 +96,7 @@ def weights(attention: nn.Module, inputs: tuple[Any, ...], heads: int) -> Tensor
 
 def _mixed(attention: nn.Module, inputs: tuple[Any, ...], values: Tensor) -> Tensor:
     """(T, D): the input of the output projection for these values."""
-    captured: list[Tensor] = []
+    captured = []
 
     def replaced(parts: int) -> Callable[..., Tensor]:
         return lambda module, projected, output: torch.cat(
@@ -117,7 +117,7 @@ def _mixed(attention: nn.Module, inputs: tuple[Any, ...], values: Tensor) -> Ten
 
 def scores(attention: nn.Module, inputs: tuple[Any, ...]) -> Tensor | None:
     """(H, T, T) of an attention that calls torch's kernel once for all pairs of pieces; -inf where a pair is masked."""
-    calls: list[tuple[Any, ...]] = []
+    calls = []
     with torch.inference_mode(), KernelCalls(lambda *call: calls.append(call)):
         attention(*inputs)
     T = inputs[0].shape[1]
@@ -212,7 +212,7 @@ def places_of(word: str, texts: list[str], row: Encoding) -> list[int]:
             tokens = (row.char_to_token(character, number) for character in range(*match.span()))
             places = {place for place in tokens if place is not None}
             if not places:
-                raise InputError(f"word={word!r} is not among the {len(row.ids)} pieces that are read of {text!r}")
+                raise InputError(f"word={word!r} is not among the {len(row.ids)} pieces of {text!r}")
             return sorted(places)
     raise InputError(f"word={word!r} is not a word of {' and '.join(map(repr, texts))}")
 

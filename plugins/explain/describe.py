@@ -1,4 +1,4 @@
-"""What a variant is: `python -m harness describe [TOPIC] model=albert scale=base [to=DIR]`.
+"""Description of a variant: `python -m harness describe [TOPIC] model=albert scale=base [to=DIR]`.
 
 Without a topic: its difference from base, its parameters next to base's, the shapes of all tensors of a forward pass, what a
 pretraining adds (pretrain=rtd), and a picture of its architecture. `beside`, or model=base,gpt: several variants in one table.
@@ -22,7 +22,6 @@ from harness.measure import size, subject
 from harness.models.config import LARGEST_TABLE, EncoderConfig
 from harness.models.keys import typed
 from harness.models.objectives.build import refuse_misfit
-from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, file_name
 from harness.plugins.explain import describe_beside, describe_curves, describe_numpy, describe_picture, describe_shapes
 from harness.plugins.explain.options import Describe
@@ -128,7 +127,7 @@ def weights(config: RunConfig) -> list[str]:
 
 def added_by_objective(config: RunConfig) -> list[str]:
     """The shapes of what a named objective adds; nothing without one, and where the table of heads says why it does not fit."""
-    if config.pretrain.objective is ObjectiveName.none:
+    if not config.pretrains:
         return []
     try:
         refuse_misfit(config.pretrain, config.model)
@@ -208,7 +207,7 @@ def scales(config: RunConfig, choices: list[str], config_dir: str | None) -> str
         rows.append((*cells, DASH if step_bytes is None else f"{step_bytes / 1e6:,.0f}"))
     head = ("scale", "L", "D", "parameters", "", "embeddings", "encoder", "GFLOP", "", "step MB")
     notes = [
-        f"GFLOP: forward pass over one text of {length} tokens (measure.length); {DASH}: longer than such a model reads",
+        f"GFLOP: forward pass over one text of {length} tokens (measure.length); {DASH}: longer than the model's maximum",
         f"step: sum of weights, gradients, AdamW and activations of {config.measure.batch_size} texts (measure.batch_size) "
         "in float32, by formula",
         *notes,

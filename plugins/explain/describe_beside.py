@@ -71,7 +71,7 @@ Value = str | int | None
 
 @dataclass(frozen=True)
 class Seen:
-    """What each word sees in some attentions of a model: a row of `mask` (T, T) is a word, its columns what it sees."""
+    """The words that each word attends to in some layers: a row of `mask` (T, T) is a word, its columns are the others."""
 
     title: str
     mask: np.ndarray
@@ -121,8 +121,8 @@ def beside(configs: list[RunConfig], text: str, flops_per_second: float | None, 
         notes.append("encoder and decoder read the same text here, as for classification in arXiv:1910.13461, section 3.1")
     if flops_per_second is not None:
         notes.append(
-            f"takes: FLOPs are counted, the rate is given, {scaled(flops_per_second, 'FLOP/s')}; input, evaluation "
-            "and what is not a matrix product take no time in it"
+            f"takes: counted FLOPs at the given {scaled(flops_per_second, 'FLOP/s')}, without input, evaluation and "
+            "operators other than matrix products"
         )
     return "\n\n".join([table(head, rows), "\n".join(map(wrapped, notes)), _pictures(variants, seen, words, out)])
 
@@ -169,12 +169,12 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
     attention = dict.fromkeys(part.title.lower() for part in built if part.kind in ("attention", "cross"))
     directions = dict.fromkeys(each.direction for each in seen if "over the encoder" not in each.title)
     stack = STACKS.get(model.body, "decoder only" if [*directions] == ["left to right"] else "encoder only")
-    has_own_past = model.init_from is not None and config.pretrain.objective is ObjectiveName.none  # published weights
+    has_own_past = model.init_from is not None and not config.pretrains  # published weights
     with_heads = None
     with contextlib.suppress(ValueError):  # the objective does not fit
         with_heads = None if has_own_past else size.count(heads.shapes(model, config.pretrain))
     forward, step_bytes = costs(config, model, length)
-    rows: dict[str, Value] = {
+    rows = {
         "stack": stack,
         "attention": " + ".join(attention).replace(" self-attention", "").replace("attention over", "over") or None,
         "direction": " + ".join(directions) or None,
@@ -211,8 +211,8 @@ def pretraining(config: RunConfig) -> tuple[int, float]:
     pretrain = config.pretrain
     if pretrain.objective is ObjectiveName.none or pretrain.seconds is not None:
         raise InputError(
-            "flops_per_second= needs how much is trained: expected pretrain=own (or an objective) with pretrain.tokens=42.6e9, "
-            "or pretrain.steps=1000000 with pretrain.batch_size=256 pretrain.length=512"
+            "flops_per_second= needs the amount of training: expected pretrain=own (or an objective) with "
+            "pretrain.tokens=42.6e9, or pretrain.steps=1000000 with pretrain.batch_size=256 pretrain.length=512"
         )
     if pretrain.phases:
         raise InputError(

@@ -14,7 +14,6 @@ from typing import cast
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.checkpoints import huggingface, native, start
@@ -99,15 +98,14 @@ def positions(composed: RunConfig, out: Path, allowed: tuple[str, ...]) -> str:
         name, folder = f"learned, of {checkpoint.name}", Path(checkpoint.folder)
         state = native.read(folder)[0] if checkpoint.run else huggingface.encoder_of(folder, checkpoint.key)[0]
     learned = state[TABLE].float()[config.model.position_offset :]
-    tables: dict[str, Tensor] = {name: learned, "sines and cosines": sinusoids(*learned.shape)}
+    tables = {name: learned, "sines and cosines": sinusoids(*learned.shape)}
     figure, rows = Figure(figsize=(5.2 * len(tables), 8.2)), []
     figure.suptitle("Vectors of positions")
     for (above, below), (title, vectors) in zip(figure.subplots(2, len(tables)).T, tables.items(), strict=True):
         similar = F.normalize(vectors, dim=1) @ F.normalize(vectors, dim=1).T
         cosines = [f"{similar.diagonal(apart).mean() + 0.0:.3f}" if apart < len(vectors) else DASH for apart in DISTANCES]
         parameters = f"{state[TABLE].numel():,}" if vectors is learned else DASH
-        size = f"{vectors.norm(dim=1).mean():.3f}"
-        rows.append((title, f"{len(vectors)} x {vectors.shape[1]}", parameters, size, *cosines))
+        rows.append((title, f"{len(vectors)} x {vectors.shape[1]}", parameters, f"{vectors.norm(dim=1).mean():.3f}", *cosines))
         above.set(xlabel="feature", ylabel="place", title=fitted(title, 4.2, 10)[0])
         below.set(xlabel="place", ylabel="place", title="cosine of two places")
         for axes, values in ((above, vectors[:SHOWN]), (below, similar[:SHOWN, :SHOWN])):
@@ -164,8 +162,7 @@ def sizes_of(config: RunConfig, times: int) -> dict[str, float]:
     shape = replace(config.model, **sizes, vocab_size=VOCABULARY, pad_token_id=0)
     vocabulary = Vocabulary(VOCABULARY, 0, 1, 2, 3, torch.ones(VOCABULARY, dtype=torch.bool))
     objective = pretrain.build(replace(config, model=shape), vocabulary).phases[0].train()
-    rates = mup.rates(objective, pretrain.times_wider(config.pretrain, shape))
-    optimiser = make_optimiser(objective, config.pretrain, rates)
+    optimiser = make_optimiser(objective, config.pretrain, mup.rates(objective, pretrain.times_wider(config.pretrain, shape)))
     for group in optimiser.param_groups:
         group["lr"] *= group["rate_factor"]
     ids = torch.randint(4, VOCABULARY, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0))
@@ -174,7 +171,7 @@ def sizes_of(config: RunConfig, times: int) -> dict[str, float]:
         torch.manual_seed(step)
         objective(batch).backward()
         optimiser.update()
-    places: dict[str, nn.Module] = {}
+    places = {}
     for number, (attention, feed_forward) in enumerate(cast(Stack, objective.encoder.layers).execution_order(), 1):
         places[f"attention {number}"] = attention.get_submodule("attention")
         places[f"feed-forward {number}"] = feed_forward.feed_forward

@@ -50,8 +50,6 @@ FREE += ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_drop
 SHOWN = 4
 """Numbers of a tensor that are printed, those of the first token."""
 
-Arrays = dict[str, Floats]
-
 
 class Toy(nn.Module):
     """An encoder with the head for masked tokens, in float64."""
@@ -63,7 +61,7 @@ class Toy(nn.Module):
         initialise(self, config.initializer_range, seed, config.init, config.init_depth)
         self.double()
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> dict[str, Floats]:
         """Copies of all parameters, a tied one once."""
         return {name: parameter.detach().numpy().copy() for name, parameter in self.named_parameters()}
 

@@ -142,7 +142,7 @@ def _trained(run: RunConfig, B: int, T: int) -> Traced:
     encoders = {name: module for name, module in named if isinstance(module, Encoder)}
     ids, positions, targets = batch.inputs.to("meta"), batch.positions.to("meta"), batch.targets.to("meta")
     inputs = PretrainBatch(ids, positions, targets, batch.total_predictions, B)
-    loss: list[Size] = []
+    loss = []
     seen = trace(roots, lambda: loss.append(tuple(objective(inputs).shape)))
     varying = {"B": B, "T": T, "P": batch.positions.shape[1]}
     if isinstance(objective, SpanCorruption):

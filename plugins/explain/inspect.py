@@ -25,7 +25,7 @@ from harness.config.resolve import MEASURED_LENGTH, resolve
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.corpus.prepare import Lines
 from harness.data.tokenizer import build, pad_token_id, special_ids
-from harness.errors import InputError, on_one_line, present
+from harness.errors import InputError, on_one_line, present, some_of
 from harness.grammar import group_of
 from harness.hardware.device import Machine
 from harness.measure import subject
@@ -38,7 +38,7 @@ from harness.plugins.explain.attention import AttentionMap, maps_of
 from harness.plugins.explain.options import Inspect
 from harness.plugins.explain.parts import Part, embedding_parts, steps
 from harness.plugins.explain.pictures import CENTRED, STYLE, fitted, rounded, save, sheet
-from harness.plugins.shared.weights import SEPARATOR, Source, source_of
+from harness.plugins.shared.weights import SEPARATOR, Source, source_of, untrained
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts
@@ -90,9 +90,10 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
     weights, predicted, source = named(options, config), [], None
     if options.source:
         source = source_of(options, config)
-        config = replace(config, model=replace(config.model, **asdict(source.encoder.config)))
     elif options.item is None:
-        source, config = random_source(options, replace(config, corpus=configs[0].corpus))  # of no pretraining it is not kept
+        source = random_source(options, replace(config, corpus=configs[0].corpus))  # of no pretraining it is not kept
+    if source:
+        config = replace(config, model=replace(config.model, **asdict(source.encoder.config)))
     if options.texts is not None:
         print(alike_in_texts(options, config, present(source), weights))
         return 0
@@ -109,7 +110,7 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
             if [row.ids] != sequences[0].batch.input_ids.tolist() or len(sequences) > 1:
                 raise InputError("word= needs a text that is one sequence of pieces: shorten text=, or leave word= out")
             predicted += attention.of_word(options.word, options.layer, texts, row, _maps(options, sequences[0], source))
-    figures: dict[str, Figure] = {}
+    figures = {}
     with mpl.rc_context(fname=STYLE):
         for sequence in sequences:
             name = file_name(sequence.title.replace(", ", "-") + ending)
@@ -134,7 +135,7 @@ def _maps(options: Inspect, sequence: InputSequence, source: Source) -> list[Att
 # Weights
 
 
-def random_source(options: Inspect, config: RunConfig) -> tuple[Source, RunConfig]:
+def random_source(options: Inspect, config: RunConfig) -> Source:
     """The encoder of the config with values from its seed, and a tokenizer trained on the text that is named.
 
     InputError where the command line names neither a text nor a tokenizer.
@@ -150,9 +151,7 @@ def random_source(options: Inspect, config: RunConfig) -> tuple[Source, RunConfi
             "text= needs a tokenizer: name weights (RUN, checkpoint=), the text that one is trained on (task=, corpus=), "
             "or a file (tokenizer.vocab_file=, tokenizer.file=)"
         )
-    shape = replace(config.model, vocab_size=reader.get_vocab_size(), pad_token_id=pad_token_id(reader) or 0)
-    config = replace(config, model=shape)
-    return Source(subject.classifier(config, config.seed).encoder.eval(), reader, shape.longest_text), config
+    return untrained(config, reader)
 
 
 def trained_tokenizer(config: RunConfig) -> Tokenizer:
@@ -293,10 +292,7 @@ def sequences_of(config: RunConfig, split: str, item: str, tokenizer: Tokenizer 
     examples = kind.examples(task, load_table(config, split))
     names = list(map(str, examples.items))
     if item not in names:
-        first = ", ".join([*names[:LISTED], *(["..."] if len(names) > LISTED else [])])
-        raise InputError(
-            f"item={item!r} is not among the {len(names):,} of task {task.name!r}, {split}; the first ids are {first}"
-        )
+        raise InputError(f"item={item!r} is not an id of task {task.name!r}, {split}; choices: {some_of(names, LISTED)}")
     place = names.index(item)
     example = Examples([examples.texts[place]], [examples.labels[place]], [place], examples.where)
     if task.max_length > config.model.longest_text:
@@ -366,7 +362,7 @@ def _labels(task: TaskConfig, split: Split, window: int) -> tuple[list[str], str
     answers = split.texts["answers"][0]
     if first != split.numbers["cls"][window]:
         return marks, f"the answer is {answers[0]!r}"
-    reason = f"the answer {answers[0]!r} is not whole in this window" if answers else "there is no answer"
+    reason = f"the answer {answers[0]!r} is cut by this window" if answers else "there is no answer"
     return marks, f"{reason}: start and end are at the first piece"
 
 

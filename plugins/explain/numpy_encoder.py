@@ -223,7 +223,7 @@ def encoder(
 ) -> tuple[Floats, Callable[[Floats], None]]:
     """Embeddings, then the layers that `order` lists, a shared one more than once: (B, T) -> (B, T, D)."""
     hidden, embeddings_backward = embeddings(ids, types, p.part("embeddings"))
-    layers: list[Backward] = []
+    layers = []
     for number, index in enumerate(order, 1):
         p.stage(f"layer {number}, its input", hidden)
         halves = p.part(f"layers.attentions.{index}"), p.part(f"layers.feed_forwards.{index}")

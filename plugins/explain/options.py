@@ -1,12 +1,11 @@
 """Keys, words and switches of the commands that explain."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import InputError
-from harness.grammar import Composed, group_of, key, word
+from harness.grammar import Composed, arguments, group_of, key, word
 from harness.models.ranges import Range
 from harness.plugins.shared.options import ABOVE_ZERO, RUN, Weights
 
@@ -17,7 +16,7 @@ TOKENIZERS = ("wordpiece", "bpe", "unigram", "words")
 """What `tokenizer` compares; `words` has the most frequent words as its pieces, all others are unknown."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Tour:
     """Ten steps from the pieces of a text to a comparison with a verdict, in a few minutes, without network: what to look at,
     the command, and what it shows. In a terminal Enter turns the page. Finished steps are kept in multirun/tour, below the
@@ -31,12 +30,12 @@ class Tour:
     all: bool = key(False, "Print all steps without waiting for Enter.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Describe(Composed):
-    """Shows what a variant is, or several side by side: model=base,gpt,encoder_decoder
+    """Describes a variant, or several side by side: model=base,gpt,encoder_decoder
 
     TOPIC is `variant`: difference from base, parameters, shapes, a picture; `beside`: several variants in one table, their
-    architectures, parameters and what each word sees in pictures; `scales`: parameters, FLOPs and memory of the
+    architectures, parameters and pictures of attention; `scales`: parameters, FLOPs and memory of the
     variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives;
     `positions`: learned vectors of positions next to sinusoids; `coordinates`: sizes of activations over widths after a few
     steps, with and without pretrain.mup_base_width; or `numpy`: BERT written out in NumPy, every stage of a text next to
@@ -70,9 +69,9 @@ class Describe(Composed):
         return [*(["-m"] if sweep else []), *super().overrides()]
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Inspect(Weights):
-    """Shows the inputs of a model for one item of a task or for a text of yours, as a table and as a picture.
+    """Shows the inputs of a model for an item of a task or a text of your own, as a table and as a picture.
 
     Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...
     """
@@ -106,7 +105,7 @@ class Inspect(Weights):
             raise InputError("attention=true needs weights: give RUN or checkpoint=FOLDER")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Tokenizer(Composed):
     """Shows how tokenizers cut a text: trained on it to the same size, or one that exists.
 

@@ -117,7 +117,7 @@ def _norm(norm: nn.Module | None) -> Parts:
 
 
 def embedding_parts(embeddings: Embeddings | ForeignEmbeddings) -> Parts:
-    """What a token is looked up in, and what is added to it."""
+    """The embedding tables and what follows them, up to the first layer."""
     if isinstance(embeddings, ForeignEmbeddings):
         return (part("Embeddings", "embedding", embeddings),)
     words, width = embeddings.token_embedding, embeddings.token_embedding.embedding_dim
@@ -177,7 +177,7 @@ def _column(stack: Stack, order: Iterable[Sequence[Block]]) -> Column:
     below = (part("Positions read by every layer", "embedding", *shared, detail=detail),) if shared else ()
     layers = []
     for blocks in order:
-        parts: list[Part] = []
+        parts = []
         for block in blocks:
             norm, inner = _norm(block.norm), step(block.get_submodule(block.name))
             if block.pre_norm:
@@ -195,7 +195,7 @@ def steps(body: nn.Module) -> list[Part]:
 
 
 def head_parts(model: Classifier) -> Parts:
-    """What is above the encoder."""
+    """The parts above the encoder."""
     if model.head is None:
         return (_pooling(model.encoder.config.vector_pooling),)
     detail = f"{model.head.in_features:,} → {model.head.out_features}"

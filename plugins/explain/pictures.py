@@ -1,4 +1,4 @@
-"""What the pictures of all commands share: their style, their files, and text that fits its place."""
+"""Shared by the pictures of all commands: style, files, and text fitted to its place."""
 
 import io
 from collections.abc import Iterable

@@ -67,8 +67,7 @@ def main(options: Options, configs: list[RunConfig]) -> int:
     config = replace(resolve(configs[0], Found()), corpus=configs[0].corpus)  # without a pretraining no corpus is kept
     if options.run is not None:
         folder = find_run.weights_folder(options.run, "RUN", config.output, config.tracking.uri)
-        settings = replace(config.tokenizer, file=str(folder / native.TOKENIZER), vocab_file=None)
-        config = replace(config, tokenizer=settings)
+        config = replace(config, tokenizer=replace(config.tokenizer, file=str(folder / native.TOKENIZER), vocab_file=None))
     elif (checkpoint := checkpoint_of(configs[0])) is not None:
         config = replace(config, tokenizer=checkpoint.tokenizer)
     print(of_held_out(options, config) if options.text is None else of_own_text(options, config, options.text))
@@ -146,8 +145,7 @@ def _used(options: Options, configs: list[RunConfig], line: LiveLine) -> Iterato
     for config in configs if "task" in options.texts else ():
         config = resolve(config, Found())
         line.show(f"task {config.task.name}")
-        tests = ["test"] if config.task.test_split else []
-        for split in ("train", "validation", *config.task.more_validation, *tests):
+        for split in ("train", "validation", *config.task.more_validation, *["test"] * bool(config.task.test_split)):
             yield from texts_of(config, False, split)
     for split in ("train", "validation") if "corpus" in options.texts else ():
         line.show(f"corpus {configs[0].corpus.name}, {split}")

@@ -92,9 +92,7 @@ def main(options: Tour) -> int:
         with FileLock(folder / paths.LOCK, timeout=0):
             return run(steps, options, root)
     except Timeout as error:
-        raise InputError(
-            f"another tour runs in {folder.absolute()}: wait for its end, or begin one in another folder"
-        ) from error
+        raise InputError(f"another tour is running in {folder.absolute()}: wait, or use another folder") from error
 
 
 def run(steps: list[Step], options: Tour, root: Path) -> int:
@@ -123,7 +121,7 @@ def run(steps: list[Step], options: Tour, root: Path) -> int:
     print(f"page: {options.to}")
     failed = [str(number) for number, step in enumerate(steps, 1) if step.result.failed]
     if failed:
-        print(f"failed: step {', '.join(failed)} of {len(steps)}; the same command runs what failed again")
+        print(f"failed: step {', '.join(failed)} of {len(steps)}; repeat the command to retry")
     return int(bool(failed))
 
 
@@ -136,8 +134,7 @@ def texts(text: str) -> tuple[str, str]:
             raise InputError(f"text={text!r} is a file that cannot be read ({error}): expected text in UTF-8") from error
     elif text.endswith(".txt"):
         raise InputError(f"text={text!r} is not a file: expected a sentence or a file with one")
-    printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    first, _, second = printable.partition(" ||| ")
+    first, _, second = "".join(letter if letter.isprintable() else " " for letter in text).partition(" ||| ")
     first, second = (" ".join(part.split()[:WORDS]) for part in (first, second))
     if not re.search(r"\w", first):
         raise InputError("text= has no words: expected a sentence or a file with one")
@@ -159,7 +156,7 @@ def steps_of(text: str, second: str, file: Path) -> list[Step]:
 
 def run_step(step: Step, root: Path, line: LiveLine) -> Result:
     """Runs its commands up to the first that fails."""
-    ran: list[Ran] = []
+    ran = []
     for words in step.commands:
         if RUN in words:
             commands = status.of_study(str(root / "multirun"), PRETRAINING)
@@ -172,8 +169,7 @@ def run_step(step: Step, root: Path, line: LiveLine) -> Result:
             break
     named = [word for each in ran for word in map(str.strip, each.output.splitlines()) if word.endswith(step.ending)]
     files = [root / name for name in (*named, *step.pictures)]
-    pictures = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
-    return Result(ran, [] if ran[-1].code else pictures)
+    return Result(ran, [] if ran[-1].code else [file.read_text(encoding="utf-8") for file in files if file.is_file()])
 
 
 def run_command(words: list[str], root: Path, line: LiveLine) -> Ran:

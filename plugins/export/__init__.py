@@ -1,4 +1,4 @@
-"""Takes models and answers out of the harness: `export`, `submission`."""
+"""Exports models and predictions: `export`, `submission`."""
 
 from harness.commands import Command
 

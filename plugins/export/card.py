@@ -3,6 +3,7 @@
 What the folder of the run does not say is left out.
 """
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,9 @@ import jinja2
 import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from scipy.special import ndtri
 
 from harness import metrics, records
-from harness.comparison.paired import CONFIDENCE, item_error, score_interval
+from harness.comparison.paired import item_error, score_interval, t_quantile
 from harness.config import own_files
 from harness.errors import InputError, on_one_line
 from harness.tracking import run_log
@@ -93,7 +93,7 @@ def _interval(measured: dict[str, float], name: str) -> str:
     items, score = measured.get("eval/examples"), measured[f"eval/{name}"]
     if not items:
         return ""
-    half = float(ndtri((1 + CONFIDENCE) / 2)) * item_error(score, items, name)
+    half = t_quantile(math.inf) * item_error(score, items, name)
     low, high = score_interval(score, half, name, items)
     low, high = measured.get(f"eval/{name}_low", low), measured.get(f"eval/{name}_high", high)
     return f" [{low:.4f}, {high:.4f}], {items:,.0f} items"

@@ -95,7 +95,7 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
         [
             f"wrote {out}: {family}, {len(tensors)} tensors",
             f"heads included: {', '.join(heads) or 'none'}",
-            f"left out, {family} has no place for it: {', '.join(left_out) or 'none'}",
+            f"left out, not supported by {family}: {', '.join(left_out) or 'none'}",
             f"transformers will initialise randomly: {', '.join(missing) or 'nothing'}",
             f"loaded and run once by {checked}",
         ]

@@ -1,16 +1,15 @@
 """The keys and words of `export` and `submission`."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import InputError
-from harness.grammar import key, word
+from harness.grammar import arguments, key, word
 from harness.plugins.shared.options import RUN, Store
 
 EXPORTS = ("transformers", "onnx")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Export(Store):
     """Writes a model that was trained here as a checkpoint of transformers or an ONNX file, or into MLflow's model registry."""
 
@@ -29,9 +28,9 @@ class Export(Store):
                 raise InputError(f"{name}={value} applies to a folder: leave it out, or register={self.register}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Submission:
-    """Packs the answers that runs with finetune.submit=true left for GLUE's page."""
+    """Packs the test predictions of runs with finetune.submit=true for the GLUE leaderboard."""
 
     folders: tuple[Path, ...] = word("RUN...", meaning="Folders of runs with finetune.submit=true.")
     to: Path = key(Path("submission.zip"), "Zip file to write.")

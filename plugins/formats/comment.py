@@ -9,7 +9,7 @@ MOST_LINES = 30
 
 def comment(report: Report) -> Files:
     """`comment.md`: what was compared, the answer, the first table, and what its signs say."""
-    texts: list[str] = [f"### {escape(report.study)}"]
+    texts = [f"### {escape(report.study)}"]
     for block in report.document.sections[0].blocks:
         if isinstance(block, Table):
             rows = block.rows

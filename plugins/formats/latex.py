@@ -77,14 +77,16 @@ def _stacked(cells: list[list[str]], kinds: list[str]) -> str:
 def files(report: Document) -> dict[str, bytes]:
     """`report.tex`, and in `tables` one file per table: `overview.tex` is that of the terminal, with its `columns=`."""
     found = {"report.tex": document(report)}
-    every = _captioned(report)
+    every = [(caption, caption, table) for caption, table in _captioned(report)]
     if report.screen and report.screen.table:
-        every.insert(0, ("overview", report.screen.table))
-    for caption, table in every:
-        slug = "-".join(re.findall("[a-z0-9]+", caption.lower())) or "table"
+        legend = " ".join(map(unmarked, report.screen.notes))
+        study = unmarked(report.title).removeprefix("Report: ")
+        every.insert(0, ("overview", f"Study {study}. {legend}".rstrip(), report.screen.table))
+    for called, caption, table in every:
+        slug = "-".join(re.findall("[a-z0-9]+", called.lower())) or "table"
         names = itertools.chain([slug], (f"{slug}-{number}" for number in itertools.count(2)))
         name = next(one for one in names if f"tables/{one}.tex" not in found)
-        found[f"tables/{name}.tex"] = alone(name, caption.capitalize() if caption == "overview" else caption, table)
+        found[f"tables/{name}.tex"] = alone(name, caption, table)
     return found
 
 
@@ -141,7 +143,7 @@ def _tables(caption: str, table: Table) -> Iterator[str]:
         min(LONGEST, max(_size(line) for line in ["mm", *name.split(), *(line for cell in column for line in cell)]))
         for name, column in zip(head, cells, strict=True)
     ]
-    groups: list[list[int]] = [[0]]
+    groups = [[0]]
     for place in range(1, len(head)):
         if sum(widths[of] + GAP for of in [*groups[-1], place]) > TEXT_WIDTH and len(groups[-1]) > 1:
             groups.append([0])

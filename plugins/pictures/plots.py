@@ -1,4 +1,4 @@
-"""What the report's pictures share, as SVG that is the same byte for byte for the same numbers.
+"""Shared by the report's pictures, as SVG files that are equal byte for byte for equal numbers.
 
 An arm has one colour, marker and line style in all pictures; the baseline is black. Colours are Okabe and Ito's, which
 colour-blind readers can tell apart, and markers repeat with another period than colours.
@@ -75,6 +75,8 @@ ROW_NAME = 30
 """Letters of the name of a row for which pictures of rows are wide enough."""
 MOST_ARMS = 30
 """Arms of one picture: more cannot be told apart, and drawing takes longer than all else."""
+HIGHEST = 1.04
+"""Where axes of scores end, with room for a mark at 1."""
 FAINT_LIMIT = 8
 """Up to so many arms the unsmoothed curves are drawn as well."""
 
@@ -297,7 +299,7 @@ def same_span(axes: Sequence[Axes], least: float, highest: float = math.inf) -> 
     limits = [panel.get_ylim() for panel in axes]
     span = max(least, *(high - low for low, high in limits))
     for panel, (low, high) in zip(axes, limits, strict=True):
-        top = min((low + high + span) / 2, max(highest, high))
+        top = min((low + high + span) / 2, max(highest, panel.dataLim.y1))
         panel.set_ylim(top - span, top)
 
 
@@ -352,8 +354,7 @@ def draw_smoothed(axes: Axes, lines: Mapping[ArmStyle, Line], factor: float = 1.
         x = line.x / factor
         if len(lines) <= FAINT_LIMIT:
             axes.plot(x, line.y, color=arm.colour, alpha=0.18, linewidth=0.8)
-        front = 4 if arm.is_baseline else 3
-        axes.plot(x, smooth(line.y), label=arm.label, linewidth=1.5, zorder=front, **arm.line_style)
+        axes.plot(x, smooth(line.y), label=arm.label, linewidth=1.5, zorder=4 if arm.is_baseline else 3, **arm.line_style)
 
 
 def smooth(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a model answers to new texts, as files: `predict`."""
+"""Predictions for new texts, as files: `predict`."""
 
 from harness.commands import Command
 

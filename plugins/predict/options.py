@@ -1,10 +1,9 @@
 """The keys and words of `predict`."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import InputError
-from harness.grammar import group_of, key
+from harness.grammar import arguments, group_of, key
 from harness.models.ranges import Range
 from harness.paths import TABLES, WORDS, ending
 from harness.plugins.shared.options import COUNT, OF_MODEL, RUN, Weights
@@ -18,16 +17,15 @@ FORMATS = ("csv", "jsonl", "parquet", "safetensors")
 OF_VECTORS = ("checkpoint", "bert_config_file", "fields", "layers", "max_length")
 """Options of `predict` that vectors alone have."""
 
-VECTORS = "output=vectors"
+VECTORS = "kind=vectors"
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Predict(Weights):
-    """Writes what a fine-tuned run answers to new texts; output=vectors: the vectors of every token of any weights.
+    """Writes the predictions of a fine-tuned run for new texts; with kind=vectors, the token vectors of any weights.
 
-    hardware= says on what it runs. Vectors without weights are those of an encoder that is randomly initialised (seed=): of
-    bert_config_file=, or of model=, scale= and enhancement=, with tokenizer.vocab_file=FILE. A folder of runs that is called
-    vectors is output=./vectors.
+    hardware= selects the device. Vectors without weights are those of an encoder that is randomly initialised (seed=): of
+    bert_config_file=, or of model=, scale= and enhancement=, with tokenizer.vocab_file=FILE.
     """
 
     groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output", "seed")
@@ -42,6 +40,7 @@ class Predict(Weights):
         "Format: jsonl, csv or parquet; for vectors jsonl, parquet or safetensors. Default: the suffix of `to`.",
         choices=FORMATS,
     )
+    kind: str = key("labels", "What to write: labels with their probabilities, or vectors.", choices=("labels", "vectors"))
     beside: tuple[str, ...] = key((), "Input columns to copy into the output. Example: [id,text]")
     batch_size: int | None = key(None, "Rows per batch. Default: 64; 32 for vectors.", range=COUNT)
     bert_config_file: Path | None = key(
@@ -62,15 +61,12 @@ class Predict(Weights):
     @property
     def gives_vectors(self) -> bool:
         """Whether vectors are written, and no predictions of a task."""
-        return VECTORS in self.choices
+        return self.kind == "vectors"
 
     @property
     def written(self) -> str:
         """The format of the file."""
         return self.format or self.to.suffix.removeprefix(".") or "jsonl"
-
-    def overrides(self) -> list[str]:
-        return [choice for choice in super().overrides() if choice != VECTORS]
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,7 @@
 
 RUN is the folder of a run with `finetune.keep=last`, its name or its id. Input is .txt, one text per line, the texts of a pair
 separated by ` ||| `, or a file of rows as for training, with the columns of the task's fields. One row is written per input
-row, with the columns `beside`; `output=vectors` writes the vectors of every token of any weights instead.
+row, with the columns `beside`; `kind=vectors` writes the vectors of every token of any weights instead.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ def main(options: Predict, configs: list[RunConfig]) -> int:
             raise InputError(f"input={str(options.input)!r} has no rows")
     if options.gives_vectors and not options.source:
         print(f"no weights are named: randomly initialised (seed {config.seed})")
-    written = f": {done:,} predictions of task {model.task.name}" if isinstance(model, Predictor) else done
+    written = f": {done:,} prediction{'s' * (done != 1)} of task {model.task.name}" if isinstance(model, Predictor) else done
     print(f"wrote {options.to}{written}")
     return 0
 
@@ -89,7 +89,7 @@ def write(rows: Iterable[list[dict[str, Any]]], path: Path, form: str) -> int:
         return _write_parquet(rows, path)
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
-        table: csv.DictWriter[str] | None = None
+        table = None
         for chunk in rows:
             count += len(chunk)
             if form != "csv":
@@ -208,13 +208,12 @@ def _lines(path: Path, columns: Columns, where: str, advance: Callable[[int], ob
                 f"separate the texts of a pair by {SEPARATOR!r}"
             )
         values = [texts] if columns.words else [texts[0], texts[1:]] if columns.lists else texts
-        named = dict(zip(columns.fields, values, strict=True))
-        yield texts, _kept(named, columns, f"{where}, line {number}")
+        yield texts, _kept(dict(zip(columns.fields, values, strict=True)), columns, f"{where}, line {number}")
 
 
 def _kept(row: dict[str, Any], columns: Columns, where: str) -> dict[str, Any]:
     """The input columns copied into the output."""
-    kept = {name: _column(row, name, where, " of beside=") for name in columns.beside}
+    kept = {name: _column(row, name, where, " of beside= (name another, or leave it out)") for name in columns.beside}
     if has_half_characters(json.dumps(kept, ensure_ascii=False, default=str)):
         raise InputError(f"{where}: expected text in {', '.join(kept)} of beside=, got an unpaired surrogate")
     return kept
@@ -235,7 +234,7 @@ def _fields(row: dict[str, Any], columns: Columns, where: str) -> Row:
     texts: Any = []
     for name in columns.fields:
         parts = [name] if name in row else name.split("+")
-        values = [_column(row, part, where, f", which {columns.whose} reads") for part in parts]
+        values = [_column(row, part, where, f", which {columns.whose} reads (rename or add it)") for part in parts]
         texts.append(values[0] if len(values) == 1 else joined(values))
     if columns.words:
         (texts,) = texts

@@ -1,4 +1,4 @@
-"""Vectors of every token as data: `python -m harness predict RUN output=vectors input=text.txt to=vectors.jsonl`.
+"""Vectors of every token as data: `python -m harness predict RUN kind=vectors input=text.txt to=vectors.jsonl`.
 
 The model is a run of ours or a checkpoint, ours or a published one; or, without weights, a randomly initialised one. Files are
 written as the texts come. B texts, T tokens, L selected layers, D hidden.
@@ -6,7 +6,7 @@ written as the texts come. B texts, T tokens, L selected layers, D hidden.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,10 +21,9 @@ from harness.config.schema import RunConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.measure import subject
 from harness.models.batch import Batch
 from harness.plugins.predict.options import Predict
-from harness.plugins.shared.weights import Source, source_of
+from harness.plugins.shared.weights import Source, source_of, untrained
 from harness.terminal import table
 
 DEFAULT_LAYERS = 4
@@ -58,14 +57,11 @@ def random_source(options: Predict, config: RunConfig) -> Source:
 
     InputError for files that cannot be read, and for more pieces than the shape has token embeddings.
     """
-    reader = tokenizer.build(config.tokenizer, ())
-    padding = tokenizer.pad_token_id(reader) or 0
-    shape: Any = replace(config.model, vocab_size=reader.get_vocab_size(), pad_token_id=padding)
+    reader, shape = tokenizer.build(config.tokenizer, ()), None
     if options.bert_config_file is not None:
         shape = huggingface.shape_of(options.bert_config_file, "bert_config_file")
         native.refuse_more_pieces(reader, shape, f"the tokenizer for bert_config_file={str(options.bert_config_file)!r}")
-    encoder = subject.classifier(replace(config, model=shape), config.seed).encoder
-    return Source(encoder.eval(), reader, shape.longest_text)
+    return untrained(config, reader, shape)
 
 
 class Extractor:
@@ -140,7 +136,7 @@ def write(extractor: Extractor, batches: Iterable[list[list[str]]], path: Path, 
         *((str(number), length) for number, length in enumerate(lengths[:LISTED])),
         (f"all {len(lengths):,}", sum(lengths)),
     ]
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (name, f"{count:,}", " x ".join(f"{size:,}" for size in (count, *shape)), f"{count * shape[0] * shape[1] * 4:,}")
         for name, count in counts
     ]
@@ -168,7 +164,7 @@ def _parquet(path: Path, extractor: Extractor, batches: Iterable[list[Vectors]])
     with parquet.ParquetWriter(path, schema, use_dictionary=["tokens"]) as writer:
         for batch in batches:
             ends = pa.array(np.cumsum([0, *(len(text.tokens) for text in batch)]), pa.int32())
-            arrays: list[Any] = [[text.line for text in batch], [text.tokens for text in batch]]
+            arrays = [[text.line for text in batch], [text.tokens for text in batch]]
             for place in range(len(extractor.layers)):  # numbers never become Python objects
                 flat = pa.array(np.concatenate([text.values[:, place] for text in batch]).ravel(), pa.float32())
                 arrays.append(pa.ListArray.from_arrays(ends, pa.FixedSizeListArray.from_arrays(flat, size), type=of_layer))
@@ -180,7 +176,7 @@ def _safetensors(path: Path, extractor: Extractor, batches: Iterable[list[Vector
 
     All numbers are four bytes wide, so every tensor begins where it may.
     """
-    ids: list[np.ndarray] = []
+    ids = []
     vocabulary = extractor.tokenizer.get_vocab()
     with path.open("wb") as file:
         file.write(b" " * HEADER_BYTES)

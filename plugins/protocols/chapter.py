@@ -99,11 +99,13 @@ def names(text: str) -> list[str]:
 
 
 def protocol_of(study: Study, label: str) -> Protocol | str | None:
-    """None for an arm without one; a sentence for one whose recorded protocol cannot be read."""
+    """None for an arm without one; a sentence for one whose protocol cannot be read, or that ran under other conditions."""
     rows = {section.task: row for section in study.comparison.selected_tasks if (row := section.row_of(label))}
     params = next((row.first.params for row in rows.values() if row.first.params.get("protocol_name")), None)
     if params is None:
-        return None
+        others = (row for section in study.comparison.tasks if (row := section.row_of(label)))
+        is_named = any(row.first.params.get("protocol_name") for row in others)
+        return TEXTS["elsewhere"].format(label=escape(label)) if is_named else None
     if key := next(filter(None, map(damaged_key, rows.values())), None):
         return TEXTS["damaged"].format(label=escape(label), key=key)
     name = params["protocol_name"]

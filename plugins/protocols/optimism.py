@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from harness.comparison.influences import ranks
 from harness.comparison.paired import Numbers, t_quantile
 
 SPLITS = 100
@@ -34,7 +35,7 @@ def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
         return lambda weights: 2 * both @ weights.T / np.maximum(either @ weights.T, 1)
     if name not in ("pearson", "spearman", "matthews"):
         raise ValueError(f"{name=}: expected accuracy, f1, pearson, spearman or matthews")
-    ranked = [np.apply_along_axis(_ranks, -1, one) if name == "spearman" else one for one in (labels, predicted)]
+    ranked = [np.apply_along_axis(ranks, -1, one) if name == "spearman" else one for one in (labels, predicted)]
     ours, theirs = (one - one.mean(axis=-1, keepdims=True) for one in ranked)
 
     def correlation(weights: Numbers) -> Numbers:
@@ -45,12 +46,6 @@ def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
         return np.asarray((products[0] - of_ours * of_theirs) / np.sqrt(np.maximum(variances, 1e-12)))
 
     return correlation
-
-
-def _ranks(values: Numbers) -> Numbers:
-    """(N,) ranks, from 1 on; equal values share their mean rank."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def optimism(selected_by: Scores, reported: Sequence[Scores], rows: int) -> tuple[float, float]:

@@ -1,1 +1,1 @@
-"""What several plug-ins use, and nothing of the harness itself."""
+"""Code that several plug-ins use, and the harness itself does not."""

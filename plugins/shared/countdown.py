@@ -1,4 +1,4 @@
-"""How far a work of several parts is."""
+"""Progress of work in several parts."""
 
 import time
 
@@ -6,7 +6,7 @@ from harness.terminal import duration
 
 
 class Countdown:
-    """What is shown of parts of a work that begin one after the other; `total`: their number, at most."""
+    """Progress of parts that begin one after the other; `total`: their maximum number."""
 
     def __init__(self, total: int) -> None:
         self.total = total

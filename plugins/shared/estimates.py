@@ -1,4 +1,4 @@
-"""What an arm's own value is, and how well it is known: its mean with the 95 % interval over seeds and items, or rounds."""
+"""The mean of an arm with its 95 % interval over seeds and items, or over rounds."""
 
 import math
 from collections.abc import Sequence

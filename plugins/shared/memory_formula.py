@@ -84,8 +84,7 @@ def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | 
         model.train()
         with saved:
             if isinstance(model, TextVectors):  # pairs of texts
-                own = torch.eye(shape.batch_size, dtype=torch.bool)
-                in_batch_loss(model(batch), model(batch), own, 1.0)
+                in_batch_loss(model(batch), model(batch), torch.eye(shape.batch_size, dtype=torch.bool), 1.0)
             else:
                 model.loss(model(batch), labels)
         again = recomputed(model, batch, [ids, labels]) if checkpointing else 0

@@ -1,11 +1,10 @@
 """Keys and words that commands of several plug-ins have."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.commands.options import OutputFolder
 from harness.errors import InputError
-from harness.grammar import Composed, group_of, key, word
+from harness.grammar import Composed, arguments, group_of, key, word
 from harness.models.ranges import Range
 from harness.redact import refuse_address
 
@@ -16,7 +15,7 @@ OF_MODEL = ("model", "scale", "enhancement")
 ABOVE_ZERO, COUNT = Range(above=0, limit=float("inf")), Range(at_least=1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Store(OutputFolder):
     """Where the runs and the tracking store are."""
 
@@ -27,7 +26,7 @@ class Store(OutputFolder):
         refuse_address(self.uri)
 
 
-@dataclass(frozen=True, kw_only=True)
+@arguments
 class Weights(Composed):
     """A command that reads weights, of a run of ours or from elsewhere."""
 

@@ -1,4 +1,4 @@
-"""What the config of an encoder says of windows and of layers that share weights, in words."""
+"""Windows and shared layers of an encoder's config, in words."""
 
 import re
 from collections import Counter

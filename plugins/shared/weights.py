@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -9,6 +10,7 @@ from harness.checkpoints import find_run, huggingface, native
 from harness.config.schema import RunConfig
 from harness.data import published, tokenizer
 from harness.errors import present
+from harness.measure import subject
 from harness.models.encoder import Encoder
 from harness.plugins.shared.options import Weights
 
@@ -23,6 +25,12 @@ class Source:
     encoder: Encoder
     tokenizer: Tokenizer
     longest: int  # tokens of a text that both take
+
+
+def untrained(config: RunConfig, reader: Tokenizer, shape: Any = None) -> Source:
+    """The randomly initialised encoder of the model, with the pieces of the tokenizer, or of another shape."""
+    shape = shape or replace(config.model, vocab_size=reader.get_vocab_size(), pad_token_id=tokenizer.pad_token_id(reader) or 0)
+    return Source(subject.classifier(replace(config, model=shape), config.seed).encoder.eval(), reader, shape.longest_text)
 
 
 def source_of(options: Weights, config: RunConfig) -> Source:

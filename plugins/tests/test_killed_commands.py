@@ -106,7 +106,7 @@ COMMANDS = {
     "tour": (lambda folder: [*HARNESS, "tour", "text=The bank was robbed.", "to=out/tour.html"], None, lambda folder: None),
     "until resolved": (sweep("measure=none", "sweep.until=resolved", "sweep.most_seeds=6"), None, fixed),
     "predict": (of_a_run("predict", "input=rows.txt", "to=answers.jsonl"), trained, answers),
-    "vectors": (of_a_run("predict", "output=vectors", "input=rows.txt", "to=answers.jsonl"), trained, answers),
+    "vectors": (of_a_run("predict", "kind=vectors", "input=rows.txt", "to=answers.jsonl"), trained, answers),
     "archive": (lambda folder: [*REPORTS, "archive", "s", "output=out", "to=archived"], trained, archived),
 }
 """A command; what has run before it; what it leaves that does not depend on the clock."""

@@ -8,12 +8,11 @@ charts, which show what is not folded.
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness import document, paths, records, tags
-from harness.comparison.runs import Run as StudyRun
 from harness.errors import InputError, present
 
 os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
@@ -39,6 +38,7 @@ NOTE, PARENT = "mlflow.note.content", "mlflow.parentRunId"
 
 logging.getLogger("mlflow.store.db").setLevel(logging.CRITICAL)  # tables, migrations, tracebacks of what it raises as well
 logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)  # it says that it validates the example
+logging.getLogger("mlflow.system_metrics").setLevel(logging.WARNING)  # four lines a run
 logging.getLogger("alembic").setLevel(logging.WARNING)
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
 
@@ -105,7 +105,7 @@ class Tracker(Backend):
             if run_id is None:
                 run_tags |= {"attempt": record["attempt"]}
                 run_tags |= {PARENT: self.study_run()} if role == tags.ROLE_REPLICATE else {}
-                run = self._client.create_run(self.experiment, record["started"], run_tags, record["name"])
+                run = self._client.create_run(self.experiment, record["started"], tags.in_store(run_tags), record["name"])
         if run_id is not None:
             self._stored[run_id] = {}
             self._set_tags(run_id, run_tags | {tags.REASON: ""})
@@ -158,7 +158,8 @@ class Tracker(Backend):
         """Sends a run again whose result in its folder is another than its state here; whether it was."""
         if self._states is None:
             runs = every_run(self._client, [self.experiment])
-            self._states = {run.data.tags.get("attempt", ""): (run.info.status, *map(run.data.tags.get, SAME)) for run in runs}
+            known = [(run.info.status, tags.plain(run.data.tags)) for run in runs]
+            self._states = {of_run.get(tags.ATTEMPT, ""): (state, *map(of_run.get, SAME)) for state, of_run in known}
         result = run_log.result(folder)
         if result is None:
             return False
@@ -169,14 +170,14 @@ class Tracker(Backend):
         return True
 
     def _add_result(self, run_id: str, folder: Path, status: str) -> Result:
-        result: Result = run_log.result(folder) or {
+        result = run_log.result(folder) or {
             "status": State(status),
             "metrics": {},
             "time": run_log.now_ms(),
         }
         last = result.get("steps", {})  # steps of values that end a curve
-        task = (run_log.record(folder) or {}).get("tags", {}).get(tags.TASK, "")
-        main, details = pages.main_and_details(result["metrics"], last, task)
+        record = run_log.record(folder)
+        main, details = pages.main_and_details(result["metrics"], last, record["tags"].get(tags.TASK, "") if record else "")
         stored = self._client.get_run(run_id).data.metrics  # the result that ends a curve is its last point
         points = [
             Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items() if stored.get(key) != value
@@ -188,7 +189,7 @@ class Tracker(Backend):
         }
         run_tags = tags.packed(tags.METRICS, details)  # a parameter could not change
         run_tags |= tags.packed(tags.ENVIRONMENT, environment) if environment else {}
-        if record := run_log.record(folder):
+        if record:
             end = record.get(tags.END, {})
             report = self._study_run and pages.files_page(self.experiment, self._study_run)
             stated = {
@@ -208,7 +209,8 @@ class Tracker(Backend):
         return result
 
     def _set_tags(self, run_id: str, values: dict[str, Any]) -> None:
-        _again(lambda: self._client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in values.items()]))
+        stored = [RunTag(key, str(value)) for key, value in tags.in_store(values).items()]
+        _again(lambda: self._client.log_batch(run_id, tags=stored))
 
     def _set_of_study(self, key: str, value: str) -> None:
         _again(lambda: self._client.set_experiment_tag(self.experiment, key, value))
@@ -221,10 +223,10 @@ class Tracker(Backend):
         """
         if self._study_run is None:
             with adding(Path(self._output)):
-                runs = every_run(self._client, [self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
+                begun = next(tagged(self._client, [self.experiment], {tags.ROLE: tags.ROLE_STUDY}, 1), None)
                 run_tags = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study, "process": this_process()}
-                create = (self.experiment, run_log.now_ms(), run_tags, f"study {self.study}")
-                self._study_run = (runs[0] if runs else self._client.create_run(*create)).info.run_id
+                create = (self.experiment, run_log.now_ms(), tags.in_store(run_tags), f"study {self.study}")
+                self._study_run = (begun or self._client.create_run(*create)).info.run_id
         return self._study_run
 
     def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
@@ -245,10 +247,10 @@ class Tracker(Backend):
         written = files.get(document.FILE)
         report_read = msgspec.json.decode(written.read_bytes(), type=document.Document) if written else None
         link = pages.files_page(self.experiment, run_id, f"/{pages.REPORT_FOLDER}/report.html")
-        command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
+        command = source.get(tags.COMMAND) or tags.plain(self._client.get_run(run_id).data.tags).get(tags.COMMAND, "")
         note = pages.of_study(self.study, plan, command, link, report_read)
         self._set_tags(run_id, {"status": status, NOTE: note})
-        runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
+        runs = [*tagged(self._client, [self.experiment], {tags.ROLE: tags.ROLE_RUN})]
         params = [run.data.params for run in runs]
         varied = [key for key in dict.fromkeys(key for of in params for key in of) if len({of.get(key) for of in params}) > 1]
         self._set_of_study(NOTE, note)
@@ -262,16 +264,17 @@ class Tracker(Backend):
         One that has a result in its folder is sent from there.
         """
         running = every_run(self._client, [self.experiment], "attributes.status = 'RUNNING'")
-        gone = [run for run in running if is_gone(run.data.tags.get("process"))]
+        known = [(run.info.run_id, tags.plain(run.data.tags)) for run in running]
+        gone = [(run_id, of_run) for run_id, of_run in known if is_gone(of_run.get("process"))]
         here = run_log.all_records(self._output) if gone else {}
         folders = {record.get("attempt", ""): folder for folder, record in here.items()}
-        for run in gone:
-            folder = folders.get(run.data.tags.get("attempt", ""))
+        for run_id, of_run in gone:
+            folder = folders.get(of_run.get(tags.ATTEMPT, ""))
             if folder is not None and run_log.result(folder) is not None:
-                self.send(records.read(folder / run_log.RECORD, Record), folder)
+                self.send(here[folder], folder)
                 continue
-            self._client.set_tag(run.info.run_id, "status", "killed")
-            self._client.set_terminated(run.info.run_id, "KILLED")
+            self._set_tags(run_id, {tags.STATUS: State.killed})
+            self._client.set_terminated(run_id, "KILLED")
         return len(gone)
 
     @classmethod
@@ -281,7 +284,7 @@ class Tracker(Backend):
             client = client_of(uri, output)
             if client is None:
                 raise InputError(f"there is no tracking store {uri or paths.database_uri(output)}")
-            attempt: str | None = client.get_run(run).data.tags.get(tags.ATTEMPT)
+            attempt = tags.plain(client.get_run(run).data.tags).get(tags.ATTEMPT)
         except (MlflowException, ImportError) as error:  # the latter for the driver of a database
             raise InputError(str(error).splitlines()[0]) from error
         return attempt
@@ -299,8 +302,7 @@ def studies(client: MlflowClient) -> list[str]:
 
 def run_of(attempt: str, client: MlflowClient, studies: list[str]) -> Run | None:
     """The tracked run of an attempt in these studies, if there is one."""
-    runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
-    return runs[0] if runs else None
+    return next(tagged(client, studies, {tags.ATTEMPT: attempt}, 1), None) if studies else None
 
 
 def client_of(uri: str | None, output: str) -> MlflowClient | None:
@@ -309,27 +311,16 @@ def client_of(uri: str | None, output: str) -> MlflowClient | None:
     return MlflowClient(tracking_uri=uri) if sqlite_store.exists(uri) else None
 
 
-def finished_runs(uri: str | None, output: str) -> list[StudyRun]:
-    """All finished runs of all studies, oldest first; none where there is no store. MlflowException when it is unreachable."""
-    client = client_of(uri, output)
-    finished: list[StudyRun] = []
-    if client is None:
-        return finished
-    for run in every_run(client, studies(client), "tags.status = 'finished'"):
-        run_tags, data = dict(run.data.tags), run.data
-        if run_tags.get(tags.ROLE) != tags.ROLE_STUDY:
-            params = tags.unpacked(tags.PARAMETERS, run_tags) | data.params
-            values = tags.unpacked(tags.METRICS, run_tags) | data.metrics
-            info = run.info
-            of_run = tags.without_packed(run_tags)
-            finished.append(StudyRun(info.run_id, info.run_name, info.start_time, of_run, params, values))
-    return finished
+def tagged(client: MlflowClient, studies: list[str], wanted: Mapping[str, str], most: int = VIEWED) -> Iterator[Run]:
+    """Runs with these values of tags, the oldest first: up to `most`, then up to `most` whose tags have bare names."""
+    for where in tags.filters(wanted):
+        yield from client.search_runs(studies, where, max_results=most, order_by=["attributes.start_time ASC"])
 
 
 def every_run(client: MlflowClient, studies: list[str], condition: str = "") -> list[Run]:
     """The runs of all pages of a search, the oldest first."""
     runs: list[Run] = []
-    token: str | None = None
+    token = None
     while True:
         page = client.search_runs(studies, condition, order_by=["attributes.start_time ASC"], page_token=token)
         runs, token = [*runs, *page], page.token

@@ -1,4 +1,4 @@
-"""What pages of a tracker show of runs and studies: parameters, metrics, descriptions, the table of MLflow.
+"""Pages of a tracker on runs and studies: parameters, metrics, descriptions, the table of MLflow.
 
 Everything else is kept in packed tags (`harness/tags.py`), so that reports and audits still read all of it.
 """
@@ -55,12 +55,14 @@ def parameters(record: Mapping[str, Any], most: int | None = None) -> dict[str, 
     return {key: used[key] for key in [*dict.fromkeys([*own, *varied, *changed, *defaults])][:most]}
 
 
-NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+NUMBER = re.compile(r"-?\d{1,18}(\.\d+)?(e[+-]?\d+)?")
 
 
 def typed(value: str) -> float | str:
     """A number of a parameter, which charts then have as an axis; other words stay unchanged."""
-    return float(value) if NUMBER.fullmatch(value) else value
+    if not NUMBER.fullmatch(value):
+        return value
+    return int(value) if value.isdecimal() else float(value)
 
 
 def _unused(values: Mapping[str, Any], is_pretraining: bool) -> tuple[str, ...]:
@@ -222,13 +224,13 @@ def view(measured: set[str], varied: Iterable[str], now_ms: int) -> str:
     shown = [number for name in MAIN if (number := metrics.judged_by(name, measured.__contains__)) in measured]
     if len(of_tasks) > 1:
         shown = [*of_tasks[:MOST_TASKS], *(name for name in shown if name != "eval/score")]
-    columns = [f"tags.`{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
+    columns = [f"tags.`{tags.PREFIX}{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
     columns += [f"params.`{name}`" for name in varied if not name.startswith(SAID)][:MOST_VARIED]
     columns += [f"metrics.`{name}`" for name in shown]
     widths = {name: 8 * len(name.partition(".")[2]) + 16 for name in columns}  # pixels: MLflow cuts heads after twelve letters
     widths[columns[0]] = 240  # names of arms are longer than their head
     state: dict[str, Any] = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": widths}
-    state["searchFilter"] = f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'"
+    state["searchFilter"] = tags.filters({tags.ROLE: tags.ROLE_RUN})[0]
     if shown and (shown[0] == LOSS or "score" in shown[0]):
         state |= {"orderByKey": f"metrics.`{shown[0]}`", "orderByAsc": shown[0] == LOSS}
     return json.dumps({"name": VIEW, "createdAt": now_ms, "updatedAt": now_ms, "state": json.dumps(state)})

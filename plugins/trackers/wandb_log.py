@@ -27,13 +27,16 @@ STEP = "step"
 PROJECT = "encoder-variants"
 FOLDER = "wandb"
 
+CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None, "[]": []}
+
 
 def nested(values: Mapping[str, str]) -> dict[str, Any]:
     """`{"task": {"name": "rte"}}` of `{"task.name": "rte"}`: a section of the config can be folded."""
     sections: dict[str, Any] = {}
-    for key, value in values.items():
+    for key, text in values.items():
         section, _, name = key.partition(".")
-        sections |= {section: sections.get(section, {}) | {name: pages.typed(value)} if name else pages.typed(value)}
+        value = CONSTANTS.get(text, pages.typed(text))
+        sections |= {section: sections.get(section, {}) | {name: value} if name else value}
     return sections
 
 
@@ -43,8 +46,8 @@ class WeightsAndBiases(Backend):
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self._study, self._folder = study, Path(output).absolute()
         self._runs: dict[str, tuple[wandb.Run, int]] = {}  # attempt -> run, and points that an earlier process has sent
-        is_online = os.environ.get("WANDB_MODE") not in ("offline", "disabled")
-        if is_online and not wandb.api.api_key:  # wandb would ask on the terminal
+        self._is_online = os.environ.get("WANDB_MODE") not in ("offline", "disabled")
+        if self._is_online and not wandb.api.api_key:  # wandb would ask on the terminal
             raise wandb.Error("not logged in: call `wandb login`, or set WANDB_MODE=offline")
 
     def begin(self, record: Record, folder: Path) -> None:
@@ -59,7 +62,7 @@ class WeightsAndBiases(Backend):
             job_type=record["tags"].get(tags.ROLE, tags.ROLE_RUN),
             config=nested(record["parameters"]) | {"tags": record["tags"]},
             dir=str(self._folder),
-            resume="allow",
+            resume="allow" if self._is_online else None,  # offline it is ignored, with a warning: `wandb sync` joins the parts
             reinit="create_new",
             settings=settings,
         )

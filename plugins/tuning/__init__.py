@@ -1,1 +1,1 @@
-"""Settings that are searched: the same trials for every arm, before the runs of a study."""
+"""Search of settings: the same trials for every arm, before the runs of a study."""

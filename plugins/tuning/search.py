@@ -163,7 +163,7 @@ class Search:
         config = with_settings(self.config, settings)
         finetune, share = config.finetune, 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
         unit = "epochs" if finetune.seconds is None else "seconds"
-        budget: dict[str, Any] = {unit: getattr(finetune, unit) * share}
+        budget = {unit: getattr(finetune, unit) * share}
         values = {**settings, **({f"finetune.{unit}": budget[unit]} if share < 1 else {})}
         task = config.task
         if search.selected_on is KeepBest.tune:
@@ -302,7 +302,7 @@ def _scored(config: RunConfig) -> str:
     search, share = config.search, config.task.tune_share or config.search.tune_share
     part = f" ({100 * search.part:g} % of the grid, drawn by search.seed={search.seed})" if search.part < 1 else ""
     if search.selected_on is KeepBest.validation:
-        return f"scored on the very rows that are reported (search.selected_on=validation){part}"
+        return f"scored on the reported rows (search.selected_on=validation){part}"
     return f"trained on {100 * (1 - share):g} % of the rows of train and scored on the others{part}"
 
 

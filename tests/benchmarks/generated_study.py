@@ -32,7 +32,7 @@ TASKS = ("bag", "order", "distance", "pairs", "nesting", "counting", "copying", 
 START = 1_700_000_000_000
 LIFTED = ["model.intermediate_size", "model_name"]
 LAUNCH = {"latency_ms": 9.0, "tokens_per_s": 14_000.0, "reference_ms": 6.0, "load_average": 1.0, "cpu_mhz": 2600.0}
-CHANGED_BY_MLFLOW = ("process", "mlflow.runName", "mlflow.note.content")
+CHANGED_BY_MLFLOW = ("harness.process", "mlflow.runName", "mlflow.note.content")
 """Tags that no record has."""
 
 
@@ -227,7 +227,7 @@ def rows_of(run: Generated, run_id: str) -> Rows:
     known = run.record["tags"] | {"attempt": run.record["attempt"], "status": "finished"}
     known |= tags.packed(tags.PARAMETERS, run.record["parameters"]) | tags.packed(tags.METRICS, details)
     return {
-        "tags": [(key, value, run_id) for key, value in known.items()],
+        "tags": [(key, value, run_id) for key, value in tags.in_store(known).items()],
         "params": [(key, value, run_id) for key, value in pages.parameters(run.record).items()],
         "metrics": [(key, value, time, run_id, step, 0) for key, value, time, step in points],
         "latest_metrics": [(key, value, time, step, 0, run_id) for key, value, time, step in latest.values()],

@@ -198,12 +198,14 @@ def _tracker_agrees(uri: str, output: Path) -> None:
     (study,) = (one for one in client.search_experiments() if one.name == "chaos")
     runs = client.search_runs([study.experiment_id], max_results=1000)
     assert [run.info.run_name for run in runs if run.info.status == "RUNNING"] == []
-    finished = [run for run in runs if run.data.tags.get(tags.ROLE) == tags.ROLE_RUN and run.info.status == "FINISHED"]
+    finished = [
+        run for run in runs if run.data.tags.get(tags.PREFIX + tags.ROLE) == tags.ROLE_RUN and run.info.status == "FINISHED"
+    ]
     records = run_log.all_records(str(output))
-    assert sorted(run.data.tags["attempt"] for run in finished) == sorted(one["attempt"] for one in records.values())
+    assert sorted(run.data.tags["harness.attempt"] for run in finished) == sorted(one["attempt"] for one in records.values())
     assert len(records) == len(list(output.glob(f"chaos/*/{paths.LOCK}"))) == RUNS
     for run in finished:
-        (folder,) = (path for path, one in records.items() if one["attempt"] == run.data.tags["attempt"])
+        (folder,) = (path for path, one in records.items() if one["attempt"] == run.data.tags["harness.attempt"])
         results = run_log.result(folder)["metrics"]
         assert all(run.data.metrics[key] == value for key, value in results.items() if key in run.data.metrics)
         assert run.data.metrics["eval/score"] == results["eval/score"]

@@ -200,10 +200,14 @@ def commands_of(block: str) -> list[str]:
     return [shlex.join(shlex.split(line, comments=True)) for line in re.sub(r"\\\n", "", block).splitlines()]
 
 
+def shown() -> list[str]:
+    """Commands whose output is shown, and those above them in their blocks."""
+    return [one for path in DOCUMENTS for found in SHOWN.finditer(path.read_text()) for one in commands_of(found[1])]
+
+
 def to_run() -> list[str]:
     """Commands whose output is shown, those above them, and those whose time the template states."""
-    above = [one for path in DOCUMENTS for found in SHOWN.finditer(path.read_text()) for one in commands_of(found[1])]
-    return list(dict.fromkeys([*above, *re.findall(r'took\("(.+?)"\)', TEMPLATE.read_text())]))
+    return list(dict.fromkeys([*shown(), *re.findall(r'took\("(.+?)"\)', TEMPLATE.read_text())]))
 
 
 def run(commands: list[str], folder: Path) -> dict[str, object]:

@@ -31,8 +31,7 @@ import harness.reports.__main__ as reports_main
 from harness import grammar
 from harness.commands import find, imported, is_command
 from harness.config import compose
-from harness.config.help import GROUPS
-from harness.config.keys import known_keys
+from harness.config.command_line import refuse_misspelt
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.reports.options import Report
@@ -184,7 +183,12 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def study(work: Path) -> dict[str, str]:
-    """A small study below `multirun` and its archive: placeholder -> what it stands for."""
+    """A run on a file, then a small study below `multirun` (the newest) and its archive: placeholder -> what it stands for."""
+    own = shlex.split(
+        "task=own task.file=docs/guides/reviews.csv study=reviews finetune.max_steps=4 measure=none hardware.threads=1"
+    )
+    code, text = called("harness", [*own, "report=false"])
+    assert code == 0, text
     code, text = called("harness", ["-m", "model=base,albert", "seed=1,2,3", *SMALL])
     assert code == 0, text
     code, text = called("reports", ["archive", STUDY, "to=archive"])
@@ -221,7 +225,7 @@ def composed(name: str, words: list[str]) -> list[RunConfig]:
     runs: list[RunConfig] = []
     if name != "run":
         parsed = grammar.parse(words, imported(find(name).options), name)
-        parsed.refuse_misspelt({key.partition(".")[0] for key in (*known_keys(), *GROUPS, "hydra")})
+        refuse_misspelt(grammar.Grammar(type(parsed), name), parsed.choices)
         words = parsed.overrides()
     if not any("task=" in word or "experiment=" in word for word in words):
         words = [*words, "task=bag"]  # in place of all three of the default
@@ -240,6 +244,15 @@ def test_commands_are_found_in_every_page_that_has_some():
     assert len(COMPOSING) > 60
     assert len(RUNNING) > 8
     assert len(OF_REPORTS) > 12
+
+
+def test_brackets_of_commands_are_quoted_as_zsh_expands_them():
+    lines = [line for page in PAGES for line, _ in lines_of(page) if line.startswith("python -m harness")]
+    assert [line for line in lines if "[" in re.sub(r"'[^']*'|\"[^\"]*\"| #.*", "", line)] == []
+
+
+def test_no_command_is_indented_below_those_of_its_block():
+    assert [page.name for page in PAGES if re.search(r"^ {8}(?:make|python|pip) ", page.read_text(), re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

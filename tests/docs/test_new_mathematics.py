@@ -17,6 +17,7 @@ from harness.measure.flops import Shape, counted
 from harness.models.attention import Attention, make_attention
 from harness.models.attention.products import Context
 from harness.models.config import EncoderConfig
+from sine import Sine
 
 config = EncoderConfig(hidden_size=32, num_attention_heads=2, intermediate_size=64, num_hidden_layers=2, attention="fourier")
 mixing = make_attention(config, 0)
@@ -24,6 +25,8 @@ assert isinstance(mixing, Attention)
 hidden, mask = torch.randn(2, 9, 32), torch.arange(9) < torch.tensor([9, 5])[:, None]
 padded, alone = mixing(hidden, Context(mask)), mixing(hidden[1:, :5], Context())
 assert torch.equal(padded[1, :5], alone[0])
+sine, hidden = Sine(EncoderConfig(hidden_size=32, num_attention_heads=2)), torch.randn(2, 9, 32)
+assert torch.equal(sine(hidden), sine.output(torch.sin(sine.input(hidden))))
 for backward in (False, True):  # RuntimeError where count and formula differ
     assert counted(Shape(config, 2, 3, 9), backward) > 0
 """
@@ -37,7 +40,7 @@ def package(tmp_path_factory) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(content)
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    metadata = root / "fourier_mixing-1.0.dist-info"
+    metadata = root / "new_mathematics-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
     lines = [f"{name} = {value}" for name, value in project["entry-points"]["harness.encoders"].items()]
@@ -63,5 +66,5 @@ def test_the_variant_is_described_and_learns_beside_base(package):
     assert re.search(r"attention +null +fourier", described)
     small = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=20"]
     small += ["finetune.max_steps=3", "measure=none", "hardware.threads=1", "report=false"]
-    words = ["--config-dir", "my_conf", "-m", "model=base,fourier", "seed=0", *small]
-    assert run(package, "-m", "harness", *words).count(": finished in ") == 2
+    words = ["--config-dir", "my_conf", "-m", "model=base,fourier,sine", "seed=0", *small]
+    assert run(package, "-m", "harness", *words).count(": finished in ") == 3

@@ -229,6 +229,8 @@ def runs_of() -> Callable[[Path, str], list]:
         if experiment is None:
             return []
         found = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"])
+        for run in found:
+            run.data.tags.update(tags.plain(run.data.tags))
         return [run for run in found if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
 
     return runs

@@ -91,7 +91,7 @@ def test_text_is_wrapped_on_a_terminal_of_one_column(monkeypatch):
     ],
 )
 def test_an_unusable_path_is_said_by_the_word_that_names_it(words, path, named):
-    with pytest.raises(ValueError, match="no file or folder can be there") as caught, refused_paths(words):
+    with pytest.raises(ValueError, match="not a usable path") as caught, refused_paths(words):
         raise OSError(errno.ENOTDIR, "Not a directory", path)
     assert str(caught.value).startswith(f"{named}: ")
 
@@ -178,6 +178,7 @@ def test_a_command_that_writes_nothing_leaves_the_folder_to_one_that_uses_it(sta
     assert other.communicate("\n") == ("", "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", "<&- >&-"])
 @pytest.mark.parametrize("module", ["harness", "harness.reports"])
 def test_commands_end_without_streams_and_no_file_takes_their_numbers(module, closed, tmp_path):

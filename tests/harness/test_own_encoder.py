@@ -82,7 +82,7 @@ def test_the_report_has_the_arm_with_its_costs(call, run, work):
 
 
 def test_weights_are_read_again_with_consent_alone(call, run, work):
-    vectors = ("predict", "output=vectors", run, "input=pairs.txt", "to=vectors.jsonl")
+    vectors = ("predict", "kind=vectors", run, "input=pairs.txt", "to=vectors.jsonl")
     answers = ("predict", run, "input=pairs.txt", "to=answers.jsonl")
     onward = (*SMALL[1:], f"pretrain.from={run}", "study=onward")
     inspected = ("inspect", run, "task=bag", "text=the hunter ||| sees the prey")

@@ -78,6 +78,7 @@ def test_pickles_and_code_beside_weights_are_ignored(published, compose):
     assert "modeling_evil" not in sys.modules
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["model.init_from", "pretrain.teacher"])
 def test_pickled_weights_alone_are_refused(tell, published, key):
     (published / "model.safetensors").unlink()
@@ -203,6 +204,7 @@ def test_code_that_a_file_names_is_refused(tell, tmp_path, name):
     assert "antigravity" not in sys.modules
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", [["hydra.searchpath=['file://my']"], ["--config-dir", "my"], ["--config-dir", "my", "--info=all"]]
 )
@@ -236,6 +238,7 @@ def test_a_config_in_the_place_of_the_shipped_one_sets_no_logging(tell, tmp_path
     assert_refused(printed, "hydra.job_logging.")
 
 
+@pytest.mark.long
 def test_a_file_sends_no_password_to_its_server(tell, compose, tmp_path, monkeypatch):
     (tmp_path / "my" / "tracking").mkdir(parents=True)
     (tmp_path / "my" / "tracking" / "mine.yaml").write_text("mlflow: true\nuri: http://127.0.0.1:9\n")

@@ -40,3 +40,10 @@ def test_torn_values_are_named(torn):
 def test_the_environment_is_read_as_tags_of_its_own():
     stored = {"arm": "base"} | tags.packed(tags.ENVIRONMENT, {"environment.cores": "2"})
     assert tags.without_packed(stored) == {"arm": "base", "environment.cores": "2"}
+
+
+def test_names_of_tags_in_mlflow_begin_alike_and_come_back():
+    known = {"arm": "base", "hardware/peak_flops_per_s": "1", "mlflow.note.content": "text"}
+    stored = tags.in_store(known)
+    assert {*stored} == {"harness.arm", "harness.hardware/peak_flops_per_s", "mlflow.note.content"}
+    assert tags.plain({"arm": "of somebody else"} | stored) == tags.plain(stored | {"arm": "of somebody else"}) == known

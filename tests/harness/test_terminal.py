@@ -19,6 +19,7 @@ def test_wrapped_lines_are_narrow_and_hold_the_whole_text():
     assert lines[0].startswith("holds only where   pairs: -10.0 % (100), ")
     assert all(line.startswith(" " * 19 + "-") for line in lines[1:])  # no line begins with a percent sign or a bracket
     assert " ".join(line[19:] for line in lines) == NUMBERS
+    assert wrapped("Changes: ▲ better, ~ inconclusive", most=21) == "Changes: ▲ better,\n~ inconclusive"
 
 
 def test_a_wrapped_command_is_one_command():

@@ -44,7 +44,8 @@ def written(tmp_path, text: str):
 
 
 def test_a_reading_takes_from_its_claim_what_it_does_not_say(tmp_path):
-    (claim,) = read(written(tmp_path, GOOD))
+    (claim,) = read(written(tmp_path, GOOD.replace("tiny is tiny", ">\n      tiny is\n      tiny")))
+    assert claim.text == "tiny is tiny"
     whole, layers = claim.readings.values()
     assert (claim.source, whole.claimed, whole.tolerance, whole.relation) == ("a test", 100, 0.1, Relation.equal)
     assert (layers.claimed, layers.tolerance, layers.relation, layers.parts) == (7, 0.1, Relation.at_most, ["layers"])
@@ -54,6 +55,8 @@ WHOLE = "{measure: parameters, of: model=base scale=tiny}"
 DAYS = "{measure: pretraining_days, of: model=base scale=tiny, "
 PAPER = "{measure: published, stated: a paper, "
 WRONG = [
+    ("claim: tiny is tiny", 'claim: "tiny\\e[2J"', "x1b[2J", "expected text on one line, without control characters"),
+    (WHOLE, "{measure: parameters, of: model=base;}", "readings.whole", "'model=base;' cannot be read as KEY=VALUE"),
     (WHOLE, "{measure: paramters, of: model=base}", "readings.whole.measure", "did you mean 'parameters'"),
     (WHOLE, "{measure: [parameters], of: model=base}", "readings.whole.measure", "did you mean 'parameters'"),
     (WHOLE, "{measure: parameters, part: x}", "readings.whole", "did you mean 'parts'?"),
@@ -75,8 +78,8 @@ WRONG = [
     ("    claimed: 100", "    claimed: 100\n    of: model=base", "claims.tiny", "did you mean 'claims.tiny.readings.NAME.of'?"),
     (WHOLE, "{measure: flops, of: model=base scale=tiny, lengths: [-3]}", "readings.whole.lengths[0]", ">= 1"),
     (WHOLE, DAYS + "tokens: 5, shares: {0: 1.0}}", "readings.whole.shares", ">= 1"),
-    (WHOLE, DAYS + "tokens: 5, shares: {128: 0.5}}", "readings.whole", "must have a sum of 1, not 0.5"),
-    (WHOLE, DAYS + "steps: 5}", "readings.whole", "expected steps and batch_size, or tokens"),
+    (WHOLE, DAYS + "tokens: 5, shares: {128: 0.5}}", "readings.whole", "must add up to 1, not 0.5"),
+    (WHOLE, DAYS + "steps: 5}", "readings.whole", "expected the amount of training: steps"),
     (
         WHOLE,
         DAYS + "steps: 1e6, batch_size: 256, tokens: 132e9, shares: {128: 0.9, 512: 0.1}}",

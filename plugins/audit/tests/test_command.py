@@ -8,8 +8,11 @@ import pytest
 
 from harness.__main__ import main
 from harness.plugins.audit import command
+from harness.plugins.audit.command import finished_runs_of
 
 pytestmark = pytest.mark.long
+
+MODELS = ("base", "enhanced")
 
 CLAIMS = """
 source: made up
@@ -147,6 +150,17 @@ def test_an_audit_of_some_claims_keeps_the_others_in_the_record(audit, tmp_path)
         assert audit(f"claims={name}")[0] == 0
     record = json.loads((tmp_path / "multirun" / "audit" / "audit.json").read_text())
     assert [claim["name"] for claim in record["claims"]] == ["true-one", "nowhere"]
+
+
+def test_finished_runs_are_read_with_all_that_is_known_of_them(sweep, tmp_path):
+    found = finished_runs_of(None, str(sweep.output))
+    swept = [run for run in found if run.tags["study"] == "sweep" and "replicate" not in run.tags]
+    assert sorted(run.tags["arm"] for run in swept) == sorted(MODELS)
+    assert all(run.params["task.name"] == "bag" and 0 <= run.metrics["eval/score"] <= 1 for run in swept)
+    assert all(run.params["pretrain.mask_rate"] == "0.15" and run.metrics["setup/import_s"] > 0 for run in swept)
+    assert not any(run.tags["role"] == "study" for run in found)
+    assert finished_runs_of(None, str(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):

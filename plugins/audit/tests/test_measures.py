@@ -93,6 +93,7 @@ def test_keys_and_what_follows_from_them_are_read(tools):
         values(claims.Config(of=TINY, keys=["longest"]), tools)
 
 
+@pytest.mark.long
 def test_each_stack_reads_to_the_sides_that_its_gradients_say(tools):
     def sides(model: str) -> dict:
         points = measure(claims.Directions(of=f"model={model} scale=tiny"), tools).points
@@ -162,6 +163,7 @@ def test_equal_models_are_within_the_noise(tools):
         assert point.low <= 0 <= point.high or abs(point.value) < 0.3
 
 
+@pytest.mark.long
 def test_stated_lengths_take_the_place_of_the_usual_one(tools):
     """They were added to it: twice as many tokens as stated."""
     (claim,) = claims.read_all(["roberta-days"], None)
@@ -170,6 +172,7 @@ def test_stated_lengths_take_the_place_of_the_usual_one(tools):
     assert reading.sequences() == 500e3 * 8192
 
 
+@pytest.mark.long
 def test_bert_was_trained_on_the_tokens_of_its_steps(tools):
     """1,000,000 steps of 256 texts, nine tenths of them of 128 tokens: not 132e9 tokens, which are those of 512 alone."""
     (claim,) = claims.read_all(["bert-base-4-days"], None)

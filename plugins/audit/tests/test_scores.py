@@ -56,6 +56,14 @@ def test_only_runs_under_equal_conditions_meet():
     assert len(scores.compare(reading(), RUNS[:3] + follows).points) == 1
 
 
+def test_arms_that_read_other_vocabulary_files_meet_only_where_the_claim_names_the_cause():
+    runs = [run("base", seed, 0.7, facts__tokenizer_file="a1") for seed in (1, 2, 3)]
+    runs += [run("base", seed, 0.8, facts__tokenizer_file="b2", model__hidden_act="relu") for seed in (1, 2, 3)]
+    assert scores.compare(reading(of="model.hidden_act=relu", against="model.hidden_act=gelu"), runs).points == ()
+    other = [run("gpt", seed, 0.9, facts__tokenizer_file="b2") for seed in (1, 2, 3)]
+    assert len(scores.compare(reading(), runs[:3] + other).points) == 1
+
+
 def test_an_objective_after_another_one_is_not_that_objective_alone():
     phases = {"pretrain__objective": "mlm", "pretrain__phases": "['clm', 'mlm']"}
     plain = [run(model, seed, 0.7, pretrain__objective="mlm") for model in ("base", "gpt") for seed in (1, 2, 3)]
@@ -178,10 +186,10 @@ def test_a_study_of_several_arms_is_one_sweep_with_the_data_and_budget_of_its_re
         of="pretrain.mask_rate=0.15",
         against=["pretrain.mask_rate=0.05", "pretrain.mask_rate=0.3"],
         needs="pretrain=mlm",
-        study="scale=tiny corpus=wikitext",
+        study="scale=tiny corpus=wikitext; id",
     )
     assert scores.compare(several, []).command == (
-        "python -m harness -m pretrain.mask_rate=0.15,0.05,0.3 pretrain=mlm scale=tiny corpus=wikitext 'seed=range(1,11)'"
+        "python -m harness -m pretrain.mask_rate=0.15,0.05,0.3 pretrain=mlm scale=tiny 'corpus=wikitext;' id 'seed=range(1,11)'"
     )
 
 

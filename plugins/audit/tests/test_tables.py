@@ -14,7 +14,7 @@ from harness.paths import CLAIMS, conf_directory
 from harness.plugins.audit.claims import TableScore, read, read_all
 from harness.plugins.audit.command import settle, text
 from harness.plugins.audit.measures import Shapes
-from harness.plugins.audit.tables import compare
+from harness.plugins.audit.tables import command, compare
 from harness.plugins.audit.verdicts import of_reading
 
 TABLES = conf_directory() / CLAIMS / "tables"
@@ -45,8 +45,8 @@ PARAMS = {
 
 
 def row(score: float, **more) -> TableScore:
-    stated = {"task": "mrpc", "metric": "accuracy+f1", "split": "validation", "seeds": 3, "protocol": "plain"}
-    return TableScore(model=MODEL, claimed=score, paper="a paper", table="table 1", **(stated | more))
+    stated = {"model": MODEL, "task": "mrpc", "metric": "accuracy+f1", "split": "validation", "seeds": 3, "protocol": "plain"}
+    return TableScore(claimed=score, paper="a paper", table="table 1", **(stated | more))
 
 
 def finished(accuracy: float, seed: int, study: str = "here", **params: str) -> Run:
@@ -144,6 +144,13 @@ def test_a_table_has_a_claim_for_each_model_and_says_what_would_run_it(tmp_path)
     assert "not run: rte accuracy 70, cola matthews 40.5" in printed
     assert f"python -m harness -m +protocol=plain model.init_from={MODEL} task=rte,cola" in printed
     assert printed.count("python -m harness") == 1  # nothing runs what no protocol says
+    assert settled[0].readings[0].note == ""
+
+
+def test_a_model_of_another_owner_is_named_and_its_name_is_one_word_of_a_command():
+    stranger = row(86.0, model="other; rm/an-encoder")
+    assert compare(stranger, RUNS, STATED).note.endswith(f"with the weights {MODEL}, by the end of their name")
+    assert command([stranger]).endswith(" 'model.init_from=other; rm/an-encoder' task=mrpc")
 
 
 def test_scores_of_a_model_on_two_splits_are_two_claims(tmp_path):
@@ -163,6 +170,11 @@ def test_scores_of_a_model_on_two_splits_are_two_claims(tmp_path):
         ("plain", "plian", "unknown protocol 'plian'; did you mean 'plain'?"),
         (TABLE[TABLE.index("\n") :], "", "expected a row for each score, below model,task,metric,score,"),
         (TABLE, '"', "expected a CSV file of published scores"),
+        ("85.9", "0.859", "row 1: score 0.859 looks like a share: expected points"),
+        ("rte,accuracy", "rte,acc", "unknown metric 'acc'; choices for `row 2.metric`"),
+        ("85.9,validation", "85.9,dev", "unknown split 'dev'; choices for `row 1.split`: test, validation"),
+        ("paper,table\n", "paper,table,score\n", "two columns 'score': expected one"),
+        ("a paper", "a\x1b[2Jpaper", "expected text on one line, without control characters"),
     ],
 )
 def test_a_wrong_table_is_one_line(old, new, message, tmp_path, monkeypatch, capsys):

@@ -88,6 +88,7 @@ def test_output_matrix_that_is_the_token_embedding_looks_unlike_one_of_its_own(d
     assert both["masked_head.decoder"] == ["-", "65,536", "new"]
 
 
+@pytest.mark.long
 def test_heads_are_those_of_the_configured_objective_or_the_reason_why_not(described):
     assert heads_of(described("scale=tiny", "pretrain=cbow", "model=static"))["lm_head.output"] == ["-", TIED, "-"]
     out = described("scale=tiny", "pretrain=cbow")
@@ -105,6 +106,7 @@ def test_heads_are_all_that_a_pretraining_trains_beside_the_encoder(name, tied):
     assert sum(numbers) == count(objective) - count(objective.encoder) > 0
 
 
+@pytest.mark.long
 def test_difference_is_from_base_at_the_same_scale(described):
     rows = [line.split() for line in described("model=enhanced_shallow", "scale=tiny").splitlines()]
     assert ["num_hidden_layers", "2", "1"] in rows
@@ -112,12 +114,14 @@ def test_difference_is_from_base_at_the_same_scale(described):
     assert "no difference from base" in described("scale=tiny")
 
 
+@pytest.mark.long
 def test_sweep_describes_every_variant_and_brackets_are_none(described):
     out = described("-m", "model=base,swiglu", "scale=tiny")
     assert [line for line in out.splitlines() if " at scale " in line] == ["base at scale tiny", "swiglu at scale tiny"]
     assert described("scale=tiny", "enhancement=[swiglu,shared]").startswith("base+shared+swiglu at scale tiny")
 
 
+@pytest.mark.long
 def test_own_models_and_scales_are_found(described):
     for folder, text in (("model", "gated_feed_forward: true"), ("scale", "# @package model\nhidden_size: 96")):
         Path(folder).mkdir()
@@ -143,6 +147,7 @@ def test_every_model_can_be_described_to_the_last_parameter(monkeypatch, name):
     draw(seen[0])
 
 
+@pytest.mark.long
 def test_an_encoder_that_needs_values_is_described_with_its_windows(described):
     shape = SMALL | {"num_hidden_layers": 1, "vocab_size": 128, "attention_window": 4, "max_position_embeddings": 20}
     LongformerModel(LongformerConfig(**shape)).save_pretrained("weights")
@@ -211,6 +216,7 @@ def test_same_architecture_is_the_same_file_byte_by_byte():
     assert one[1] != changed[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["base", "modern", "encoder_decoder", "longformer", "xlnet", "bilstm"])
 def test_no_text_leaves_the_picture_and_none_covers_another(name, style, boxes_inside):
     architecture = architecture_of(on_meta(variant(name, "large"), 2), f"{name} " * 20, "subtitle")

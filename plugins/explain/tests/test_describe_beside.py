@@ -44,6 +44,7 @@ def test_commas_put_variants_beside_each_other(said):
     assert Path("beside-base-gpt-encoder_decoder-seen.png").is_file()
 
 
+@pytest.mark.long
 def test_two_variants_have_factors(said, monkeypatch):
     monkeypatch.setattr(describe_beside, "_pictures", lambda *_: "")
     rows = rows_of(said("describe", "scale=mini_bert,larger_bert", "to=."))
@@ -58,6 +59,7 @@ def test_vectors_of_texts_have_no_head_and_static_ones_no_flops(said):
     assert "mean of the real tokens" in Path("beside-base-static-architecture.svg").read_text()
 
 
+@pytest.mark.long
 def test_time_of_a_pretraining_is_that_of_its_counted_flops(said, monkeypatch):
     monkeypatch.setattr(describe_beside, "_pictures", lambda *_: "")
     budget = ["pretrain.steps=1000", "pretrain.batch_size=8", "pretrain.length=32"]

@@ -43,6 +43,7 @@ def positions(out: str) -> list[list[str]]:
     return [re.split(r"\s{2,}", line) for line in out.split("\n\n")[1].splitlines()[2:]]
 
 
+@pytest.mark.long
 def test_learned_positions_are_those_of_the_weights(said, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 5}
@@ -61,6 +62,7 @@ def test_learned_positions_are_those_of_the_weights(said, monkeypatch):
     assert Path(out.splitlines()[-1]).read_text().startswith("<?xml")
 
 
+@pytest.mark.long
 def test_random_positions_know_no_distance_and_sinusoids_do(said, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     learned, sinusoids = positions(said("describe", "positions", "model=base", "scale=tiny", "to=."))

@@ -175,7 +175,7 @@ def test_distillation_shows_the_teacher_that_is_named(teacher):
 def test_teacher_of_another_size_is_one_line(teacher):
     run = trained("base", ObjectiveName.distillation, teacher=teacher)
     run = replace(run, model=replace(run.model, hidden_size=64))
-    with pytest.raises(InputError, match=r"has vectors of 128 features, not of model\.hidden_size=64"):
+    with pytest.raises(InputError, match=r"has a hidden size of 128, not model\.hidden_size=64"):
         describe.added_by_objective(run)
 
 

@@ -121,7 +121,7 @@ def test_answer_is_marked_in_the_window_that_holds_it(config_of):
     assert last.rows["label"] == ("-", "-", "-", "start", "end", "-", "-")
     assert "the answer is 'the mat'" in last.notes[0]
     assert first.rows["label"] == ("start, end", *"-" * 8)
-    assert "not whole in this window" in first.notes[0]
+    assert "cut by this window" in first.notes[0]
     assert first.title == "spans, validation, item 0, window 1 of 2"
 
 
@@ -326,7 +326,7 @@ def test_input_is_that_of_the_weights_that_are_named(config_of, checkpoint):
 
 def test_what_does_not_fit_the_item_or_the_weights_is_refused(config_of, checkpoint):
     config, named = config_of("pairs"), ("item=0", str(checkpoint))
-    with pytest.raises(InputError, match=r"item='7' is not among the 2 of task 'pairs', validation; the first ids are 0, 1$"):
+    with pytest.raises(InputError, match=r"item='7' is not an id of task 'pairs', validation; choices: 0, 1$"):
         shown(config, "item=7")
     for changes, arguments, message in (
         ({"body": Body.lstm}, [*named, "attention=true"], "has no attention"),

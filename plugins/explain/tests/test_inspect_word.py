@@ -74,6 +74,7 @@ def test_weights_are_the_softmax_of_the_products(name):
             torch.testing.assert_close(one.scores.softmax(dim=-1), one.weights, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_word_of_several_pieces_is_the_mean_of_their_places(said, encoder, tokenizer):
     out = said("inspect", "checkpoint=weights", "text=a bank was rob", "word=ROB", "layer=1")
     row = tokenizer.encode("a bank was rob")

@@ -146,7 +146,7 @@ def test_failed_step_is_named_and_the_others_go_on(tour_of):
     code, printed, made = tour_of(*commands)
     assert code == 1
     assert "broken\n\n[exit code 3: failed]" in printed
-    assert "failed: step 2 of 3; the same command runs what failed again\n" in printed
+    assert "failed: step 2 of 3; repeat the command to retry\n" in printed
     assert "three\n" in printed
     assert "failed with exit code 3" in made
     Path("there").touch()
@@ -227,7 +227,7 @@ def test_second_tour_in_the_same_folder_is_one_line_and_changes_nothing(tour_of,
     with FileLock(tour.FOLDER / paths.LOCK):
         assert main(["tour", "text=Another text."]) == 2
     err = capsys.readouterr().err
-    assert (err.count("\n"), err.startswith("harness tour: another tour runs in ")) == (1, True)
+    assert (err.count("\n"), err.startswith("harness tour: another tour is running in ")) == (1, True)
     assert {path: path.read_bytes() for path in tour.FOLDER.rglob("*") if path.is_file()} == before
 
 

@@ -240,7 +240,7 @@ def test_report_lists_the_heads_and_what_is_missing(tokenizer, tmp_path):
     heads = both.splitlines()[1]
     assert "bert.pooler.dense.weight" in heads
     assert "cls.predictions.bias" in heads
-    assert "left out, bert has no place for it: pair_head.weight\n" in both
+    assert "left out, not supported by bert: pair_head.weight\n" in both
     assert "initialise randomly: the head of AutoModelForSequenceClassification\n" in both
 
     bare = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}

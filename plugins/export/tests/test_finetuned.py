@@ -106,6 +106,7 @@ def test_transformers_gives_the_same_logits_and_so_does_what_is_read_back(name, 
             torch.testing.assert_close(read(Batch(ids)), ours, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [TaskKind.classification, TaskKind.spans])
 def test_long_texts_are_cut_as_in_training(kind, tokenizer, tmp_path):
     kept(tmp_path, "base", kind, tokenizer)

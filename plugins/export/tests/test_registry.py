@@ -82,6 +82,7 @@ def test_a_registered_model_predicts_as_the_command_does(tokenizer, store, tmp_p
         loaded.predict(pd.DataFrame([rows[0], dict.fromkeys(columns, [] if columns == ["words"] else None)]))
 
 
+@pytest.mark.long
 @MLFLOW_WARNS
 def test_what_cannot_be_registered_is_one_line(tokenizer, store, tmp_path, capsys):
     run = tmp_path / "run"

@@ -165,5 +165,6 @@ def test_the_overview_has_the_columns_that_are_asked_for(timed):
     study = Study(compare("s", runs), options=Options(columns=("parameters",)))
     overview = render(study, "latex")["tables/overview.tex"].decode()
     assert "\\label{tab:overview}" in overview
+    assert "\\caption{Study s. Changes from " in overview
     assert "parameters" in overview
     assert "latency" not in overview

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 
 CHECKPOINT = Path("out", "s", "base-1", "checkpoint")
 LOADED = ["predict", "s/base-1", "input=in.txt", "to=out.jsonl", "output=out", "hardware.threads=1"]
-PUBLISHED = ["predict", "output=vectors", "checkpoint=published", "input=in.txt", "to=out.jsonl", "hardware.threads=1"]
+PUBLISHED = ["predict", "kind=vectors", "checkpoint=published", "input=in.txt", "to=out.jsonl", "hardware.threads=1"]
 EXPORT = ["export", "s/base-1", "to=export", "output=out"]
 
 
@@ -64,7 +64,7 @@ def test_sound_files_are_read(obey_nothing, copied):
     assert (copied / "export" / "README.md").exists()
 
 
-@pytest.mark.parametrize("command", [["predict", "run"], ["predict", "output=vectors", "run"], ["export", "run"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["predict", "run"], ["predict", "kind=vectors", "run"], ["export", "run"]], ids=" ".join)
 def test_pickles_in_the_place_of_weights_are_refused(command, obey_nothing, copied):
     (copied / "run" / "checkpoint").mkdir(parents=True)
     names = ("model.safetensors", "model.json", "tokenizer.json", "task.json", "pytorch_model.bin")

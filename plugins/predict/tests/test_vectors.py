@@ -1,4 +1,4 @@
-"""`python -m harness predict output=vectors`: vectors as transformers gives them, the files' layouts, and what is refused."""
+"""`python -m harness predict kind=vectors`: vectors as transformers gives them, the files' layouts, and what is refused."""
 
 import json
 import sys
@@ -74,7 +74,7 @@ def text(tmp_path: Path) -> Path:
 def run(*arguments: str) -> None:
     """The command, without the seconds that Hydra takes."""
     assert (
-        predict.main(parse([*arguments, "output=vectors"], Predict, "predict"), [RunConfig(hardware=HardwareConfig(threads=1))])
+        predict.main(parse([*arguments, "kind=vectors"], Predict, "predict"), [RunConfig(hardware=HardwareConfig(threads=1))])
         == 0
     )
 
@@ -195,7 +195,7 @@ def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
 def test_summary_tells_pieces_shapes_and_bytes(bert, tmp_path, capsys):
     path = tmp_path / "many.txt"
     path.write_text("the cat\n" * 13)
-    assert main(["predict", "output=vectors", f"checkpoint={bert}", f"input={path}", "to=out.jsonl", "hardware.threads=1"]) == 0
+    assert main(["predict", "kind=vectors", f"checkpoint={bert}", f"input={path}", "to=out.jsonl", "hardware.threads=1"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[2] == ["text", "WordPieces", "shape", "bytes", "of", "float32"]
     assert rows[4] == ["0", "4", "4", "x", "4", "x", "16", "1,024"]
@@ -218,7 +218,7 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
         named = {argument.partition("=")[0] for argument in arguments}
         kept = [value for key, value in given.items() if key not in named and key not in leave]
         if any(argument.startswith(HYDRA) for argument in arguments):
-            assert main(["predict", "output=vectors", *kept, *arguments, "hardware.threads=1"]) == 2
+            assert main(["predict", "kind=vectors", *kept, *arguments, "hardware.threads=1"]) == 2
         else:
             with pytest.raises(InputError) as error:
                 run(*kept, *arguments)
@@ -253,7 +253,7 @@ def test_wrong_inputs_are_told_in_one_line(argument, message, refused):
 
 @pytest.mark.parametrize("argument", ["layers=[-1]", "model=albert", "tokenizer.vocab_file=v.txt"])
 def test_what_predictions_do_not_read_is_told(argument, text):
-    with pytest.raises(InputError, match=rf"{argument.partition('=')[0]}= belongs to output=vectors: add it, or leave"):
+    with pytest.raises(InputError, match=rf"{argument.partition('=')[0]}= belongs to kind=vectors: add it, or leave"):
         parse([*([] if argument.startswith("model") else ["run"]), f"input={text}", "to=o.csv", argument], Predict, "predict")
 
 
@@ -298,7 +298,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def whole_command(capsys, *arguments: str) -> tuple[int, str, str]:
-    code = main(["predict", "output=vectors", *arguments])
+    code = main(["predict", "kind=vectors", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 

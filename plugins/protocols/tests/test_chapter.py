@@ -154,6 +154,16 @@ def test_damaged_protocols_alone_are_sentences_and_another_name_of_the_arm_has_n
     assert {cells["plain"].text for cells in numbers.values()} == {DASH}
 
 
+def test_an_arm_under_other_conditions_is_left_out_with_a_sentence(tables, runs):
+    threads = {"m protocol=plain": "1", "m protocol=paper": "7"}
+    others = [
+        replace(run, params=run.params | {"hardware.threads": threads[run.tags["arm"]]}) for run in runs if run.task != "sst2"
+    ]
+    (numbers, *_), text = tables(others)
+    assert [*numbers] == ["m protocol=plain"]
+    assert "m protocol=paper is left out: it ran under other conditions than the arms shown." in text
+
+
 def test_spread_is_over_protocols_that_average_the_same_tasks(tables, runs):
     same = [replace(run, params=run.params | {"protocol.average": "['rte', 'mrpc']"}) for run in runs]
     _, text = tables(same)

@@ -28,7 +28,7 @@ def output(sweep, tmp_path_factory) -> Path:
     shutil.copytree(sweep.output, copy, ignore=shutil.ignore_patterns("cache", "*.lock"))
     config = load(sweep.folder("base") / "config.yaml")
     config.output = str(copy)
-    assert tracked_study.write_report(config, "base")
+    assert tracked_study.write_report(config, ["base"])
     command = [sys.executable, "-m", "harness", "sync", f"output={copy}"]  # MLflow keeps places of files in this process
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # adds the report to the study's run
     return copy

@@ -110,7 +110,7 @@ def own_runs(output: Path, study: str) -> list:
     """The runs that hold the plan and report of a study."""
     client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
     found = client.search_runs([client.get_experiment_by_name(study).experiment_id])
-    return [run for run in found if run.data.tags.get(tags.ROLE) == tags.ROLE_STUDY]
+    return [run for run in found if run.data.tags.get(tags.PREFIX + tags.ROLE) == tags.ROLE_STUDY]
 
 
 @pytest.mark.long

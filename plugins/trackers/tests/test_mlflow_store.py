@@ -13,7 +13,7 @@ from child_processes import wait_for
 from pyarrow import parquet
 
 from harness import metrics, tags
-from harness.plugins.trackers.mlflow_store import MlflowClient, MlflowException, Tracker, finished_runs
+from harness.plugins.trackers.mlflow_store import MlflowClient, MlflowException, Tracker
 from harness.study import timing_session as timing
 from harness.tracking import run_log
 
@@ -66,17 +66,6 @@ def test_tags_say_what_the_run_was(runs, model):
     }
 
 
-def test_finished_runs_are_read_with_all_that_is_known_of_them(sweep, tmp_path):
-    found = finished_runs(None, str(sweep.output))
-    swept = [run for run in found if run.tags["study"] == "sweep" and "replicate" not in run.tags]
-    assert sorted(run.tags["arm"] for run in swept) == sorted(MODELS)
-    assert all(run.params["task.name"] == "bag" and 0 <= run.metrics["eval/score"] <= 1 for run in swept)
-    assert all(run.params["pretrain.mask_rate"] == "0.15" and run.metrics["setup/import_s"] > 0 for run in swept)
-    assert not any(run.tags["role"] == "study" for run in found)
-    assert finished_runs(None, str(tmp_path)) == []
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_a_page_shows_few_numbers_and_all_parameters_but_none_of_what_does_not_apply(runs, model):
     data = runs[model].data
@@ -120,15 +109,19 @@ def test_a_run_has_a_description(sweep, runs, model):
 def test_one_run_holds_plan_and_links_of_the_study_and_the_replicate(sweep, runs_of):
     client = MlflowClient(f"sqlite:///{sweep.output / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("sweep")
-    (study,) = client.search_runs([experiment.experiment_id], "tags.role = 'study'")
+    (study,) = client.search_runs([experiment.experiment_id], "tags.harness.role = 'study'")
     (replicate,) = (run for run in runs_of(sweep.output, "sweep") if "replicate" in run.data.tags)
     assert replicate.data.tags["mlflow.parentRunId"] == study.info.run_id
-    assert (study.info.status, study.data.tags["status"], study.info.run_name) == ("FINISHED", "finished", "study sweep")
+    assert (study.info.status, study.data.tags["harness.status"], study.info.run_name) == (
+        "FINISHED",
+        "finished",
+        "study sweep",
+    )
     assert "2 runs: 2 arms (" in study.data.tags["mlflow.note.content"]
     assert experiment.tags["mlflow.note.content"] == study.data.tags["mlflow.note.content"]
     plan = Path(study.info.artifact_uri.removeprefix("file://"), "plan.md").read_text()
     assert all(sweep.folder(model).name in plan for model in MODELS)
-    assert study.data.tags["command"].startswith("harness -m scale=tiny task=bag")
+    assert study.data.tags["harness.command"].startswith("harness -m scale=tiny task=bag")
 
 
 def test_only_studies_are_listed(sweep):
@@ -244,7 +237,7 @@ def tracker(output) -> Tracker:
 
 def status_of(tracker: Tracker, run_id: str) -> tuple[str, str]:
     run = tracker._client.get_run(run_id)
-    return run.info.status, run.data.tags["status"]
+    return run.info.status, run.data.tags["harness.status"]
 
 
 def test_opening_one_attempt_twice_is_one_run(tracker):
@@ -297,7 +290,7 @@ def test_a_run_that_goes_on_under_another_load_ends_with_its_last_environment(tr
     assert not any(key.startswith("environment.") for key in found.params)
 
 
-def test_system_metrics_are_sampled_while_a_run_goes_on_where_they_are_asked_for(tracker, tmp_path, monkeypatch):
+def test_system_metrics_are_sampled_while_a_run_goes_on_where_they_are_asked_for(tracker, tmp_path, monkeypatch, capsys):
     def sampled(run_id: str) -> set[str]:
         return {name for name in tracker._client.get_run(run_id).data.metrics if name.startswith("system/")}
 
@@ -308,6 +301,7 @@ def test_system_metrics_are_sampled_while_a_run_goes_on_where_they_are_asked_for
     tracker.end(asked, tmp_path, "finished")
     assert not tracker._monitors
     assert not sampled(run_ids[1])
+    assert "monitor" not in capsys.readouterr().err
 
 
 def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
@@ -321,7 +315,7 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
     }
     run_ids = {name: tracker.begin(a_run(name)) for name in others}
     for name, process in others.items():
-        tracker._client.set_tag(run_ids[name], "process", process)
+        tracker._client.set_tag(run_ids[name], "harness.process", process)
     assert tracker.reap() == 2
     states = {name: status_of(tracker, run_id) for name, run_id in run_ids.items()}
     assert states["gone"] == states["number used again"] == ("KILLED", "killed")

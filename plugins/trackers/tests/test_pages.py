@@ -110,7 +110,8 @@ def test_a_key_that_the_command_varies_is_shown_and_a_broken_list_of_them_breaks
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [("5e-05", 5e-5), ("-3", -3), ("0.15", 0.15), ("25e21f49", "25e21f49"), ("None", "None")]
+    ("value", "expected"),
+    [("5e-05", 5e-5), ("-3", -3), ("0.15", 0.15), ("25e21f49", "25e21f49"), ("None", "None"), ("9" * 5000, "9" * 5000)],
 )
 def test_a_number_is_a_number_in_charts(value, expected):
     assert pages.typed(value) == expected

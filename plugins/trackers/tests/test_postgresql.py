@@ -118,8 +118,8 @@ def test_a_sweep_on_a_server_with_postgresql_is_complete(server, run_harness, sm
 
     client = MlflowClient(server.uri)
     (study,) = client.search_experiments(filter_string="name = 'served'")
-    runs = client.search_runs([study.experiment_id], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'")
-    by_attempt = {run.data.tags["attempt"]: run for run in runs}
+    runs = client.search_runs([study.experiment_id], f"tags.{tags.PREFIX}{tags.ROLE} = '{tags.ROLE_RUN}'")
+    by_attempt = {run.data.tags["harness.attempt"]: run for run in runs}
     records = {folder: record for folder, record in run_log.all_records("out").items() if folder.parent.name == "served"}
     assert sorted(by_attempt) == sorted(record["attempt"] for record in records.values())
     assert len(runs) == 4
@@ -140,7 +140,7 @@ def test_a_sweep_on_a_server_with_postgresql_is_complete(server, run_harness, sm
     assert "MLflow failed" not in direct.stdout
     client = MlflowClient(server.database)
     (study,) = client.search_experiments(filter_string="name = 'direct'")
-    runs = client.search_runs([study.experiment_id], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'")
+    runs = client.search_runs([study.experiment_id], f"tags.{tags.PREFIX}{tags.ROLE} = '{tags.ROLE_RUN}'")
     assert [run.info.status for run in runs] == ["FINISHED"]
     assert list(Path("out/artifacts/direct").rglob("result.json"))
     assert not Path("mlruns").exists()

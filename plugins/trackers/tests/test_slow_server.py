@@ -71,8 +71,8 @@ def test_a_server_that_holds_every_answer_costs_a_run_nothing_and_sync_sends_it(
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (path.parent for path in output.glob("held/*/result.json"))
     assert set(server.events) == {"asked"}
-    assert done.stdout.count("MLflow has not taken ") == 1
-    assert "run `python -m harness sync` later" in done.stdout
+    assert done.stdout.count("MLflow still has ") == 1
+    assert "`python -m harness sync` sends them" in done.stdout
     assert sync(str(output), None) == 1
     (run,) = runs_of(output, "held")
     result = run_log.result(folder)
@@ -84,8 +84,8 @@ def runs_at(uri: str) -> dict[str, tuple[str, float]]:
     """Seed -> state and score of each run on the server."""
     client = MlflowClient(uri)
     study = client.get_experiment_by_name("s")
-    found = client.search_runs([study.experiment_id], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'")
-    return {run.data.tags["seed"]: (run.info.status, run.data.metrics["eval/score"]) for run in found}
+    found = client.search_runs([study.experiment_id], f"tags.{tags.PREFIX}{tags.ROLE} = '{tags.ROLE_RUN}'")
+    return {run.data.tags["harness.seed"]: (run.info.status, run.data.metrics["eval/score"]) for run in found}
 
 
 def scores_in(output: Path) -> dict[str, tuple[str, float]]:
@@ -121,7 +121,9 @@ def test_what_a_server_is_too_slow_for_is_left_to_sync(output, small, run_harnes
         delays.append(0.0)
         assert sync(str(output), uri) == 2
         assert runs_at(uri) == scores_in(output)
-    said = r"MLflow has not taken \d+ updates? after \d+ s\. Results are kept locally; run `python -m harness sync` later\."
+    said = (
+        r"MLflow still has \d+ updates? queued after \d+ s\. Results are saved locally; `python -m harness sync` sends them\."
+    )
     assert len(re.findall(said, done.stdout)) == 1, done.stdout
 
 

@@ -111,7 +111,7 @@ def test_files_of_a_moved_store_are_found_in_the_new_place(sweep, tmp_path):
     found = artifacts_of(second, "sweep")
     assert len(found) == 4
     client = MlflowClient(f"sqlite:///{second / 'mlflow.db'}")
-    for run in client.search_runs([client.get_experiment_by_name("sweep").experiment_id], "tags.role = 'run'"):
+    for run in client.search_runs([client.get_experiment_by_name("sweep").experiment_id], "tags.harness.role = 'run'"):
         assert run.info.artifact_uri.startswith((second / "artifacts" / "sweep").as_uri() + "/")
         place = Path(unquote(run.info.artifact_uri.removeprefix("file://")))
         assert "model_name" in (place / "config.yaml").read_text()
@@ -159,6 +159,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FOREIGN)
 @pytest.mark.parametrize("scheme", ["sqlite:///", "sqlite+pysqlite:///"])
 def test_a_file_that_is_not_ours_is_refused_and_stays(run_harness, sweep, tmp_path, name, scheme):

@@ -78,7 +78,8 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
 
     monkeypatch.setenv("WANDB_MODE", "offline")
     done = run_harness(*small, *SHORT, "tracking=wandb", f"output={output}")
-    assert (done.returncode, "wandb is" in done.stdout) == (0, False), done.stdout
+    said = done.stdout + done.stderr
+    assert (done.returncode, "wandb is" in said, "ignored" in said) == (0, False, False), said
     (file,) = (output / "wandb").glob("offline-run-*/run-*.wandb")
 
     def whole() -> list | None:
@@ -99,6 +100,7 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
         {item.key: json.loads(item.value_json) for item in of.run.config.update} for of in records if of.HasField("run")
     )
     assert (config["finetune"]["max_steps"], config["task"]["name"], config["tags"]["arm"]) == (4, "bag", "base")
+    assert (type(config["seed"]), config["rerun"], config["finetune"]["early_stopping"]) == (int, False, None)
     summary = {item.key: item.value_json for one in records for item in one.summary.update}
     assert float(summary["eval/score"]) == values["eval/score"]
 

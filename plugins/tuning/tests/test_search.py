@@ -151,7 +151,7 @@ def test_trials_may_be_scored_on_the_reported_rows_where_a_paper_did_and_the_run
     found = tuned([replace(one, finetune=replace(one.finetune, keep_best=KeepBest.validation)) for one in some], runner)
     assert {one.task.tune_share for one in runner.runs} == {0.0}
     assert {one.tuned["selected_on"] for one in found} == {"validation"}
-    assert "the very rows that are reported (search.selected_on=validation)" in search.announced(some)
+    assert "scored on the reported rows (search.selected_on=validation)" in search.announced(some)
     with pytest.raises(InputError, match=r"search\.selected_on=none selects nothing"):
         search.dimensions(changed(runs, selected_on=KeepBest.none)[0])
 
@@ -167,6 +167,7 @@ def test_successive_halving_ends_most_trials_early(runs):
     assert sum(json.loads(found[0].tuned["short"])) == 20 - counts[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("reduction", "runs"), [(None, "60 runs"), (3, "60 to 180 runs")])
 def test_what_is_announced_counts_arms_once_and_every_budget_of_a_trial(compose, reduction, runs):
     composed = compose("-m", "search=rate_and_batch", "scale=tiny", "task=bag,order,pairs", "model=base,albert", "seed=1,2")

@@ -39,6 +39,7 @@ TYPED = yaml.safe_load(Path(__file__).with_name("errors.yaml").read_text()) | {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("typed", TYPED)
 def test_wrong_input_is_one_line(tell, typed):
     printed = tell(*typed.split(" "))
@@ -232,6 +233,7 @@ def test_wrong_data_is_one_line(tell, local, wrong):
     assert_refused(tell(*on_local(local, *settings)), *fragments)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "fragments"),
     [

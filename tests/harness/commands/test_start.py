@@ -95,6 +95,7 @@ def test_package_has_no_other_attributes_by_name():
         _ = harness.version
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
@@ -113,6 +114,7 @@ def test_shell_completes_commands_keys_and_choices(monkeypatch, capsys, line, co
     assert completed <= set(capsys.readouterr().out.split()) if completed else not capsys.readouterr().out.split()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", ["harness ", "harness m", "harness run t", "harness hydra", "harness sa", "harness tu"])
 def test_completion_offers_no_key_that_a_user_cannot_set(monkeypatch, capsys, line):
     monkeypatch.setattr(sys, "argv", ["harness"])

@@ -42,6 +42,7 @@ def laid_out(item, end: dict | None = None, status: str | None = None, session: 
         records.write(item.folder / "result.json", {"status": status, "metrics": {}})
 
 
+@pytest.mark.long
 def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(planned, run_harness, output):
     items = planned("seed=1,2,3,4,5,6")
     laid_out(items[0], status="finished", session=True)
@@ -102,7 +103,7 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
         laid_out(item, status="finished", session=True)
     done = run_harness("status", f"output={output}")
     assert done.returncode == 0
-    assert done.stdout == "s: 2 runs: 2 finished\nnothing is missing of: python -m harness -m seed=1,2\n"
+    assert done.stdout == "s: 2 runs: 2 finished\nnothing is missing: python -m harness -m seed=1,2\n"
 
 
 def test_a_run_whose_result_was_removed_has_not_finished(planned, run_harness, output):
@@ -135,12 +136,12 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     trials.mkdir()
     records.write(trials / paths.PLAN, {command: plans[command] | {"search": True}})
     ended = run_harness("status", "s-search", f"output={output}")
-    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"nothing is missing of: {command}")
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"nothing is missing: {command}")
     (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
     done = run_harness("status", "s-search", f"output={output}")
     said = [
         "s-search: 1 run: 1 finished",
-        "the search has not ended: more trials follow",
+        "search unfinished: more trials follow",
         "",
         "To complete it:",
         f"  {command}",
@@ -149,7 +150,7 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     (output / "other").mkdir()
     records.write(output / "other" / paths.PLAN, plans)
     both = run_harness("status", f"output={output}")
-    assert both.stdout.splitlines()[1] == "s-search: 1 of 1 planned runs complete, the search has not ended"
+    assert both.stdout.splitlines()[1] == "s-search: 1 of 1 planned runs complete, search unfinished"
 
 
 def test_a_running_one_says_where_it_is(planned, run_harness, output):

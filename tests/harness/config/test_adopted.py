@@ -47,6 +47,7 @@ def test_a_head_set_back_to_the_default_leaves_the_label(compose):
     assert "pooling" not in again.label
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("published", [True, False])
 def test_a_key_of_the_encoder_changes_the_weights_or_is_refused(compose, published):
     source = source_of(compose)

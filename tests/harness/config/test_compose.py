@@ -147,6 +147,7 @@ RECIPES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", RECIPES)
 def test_scale_states_its_recipe_and_what_a_model_says_itself_wins(compose, arguments):
     (run,) = compose("task=bag", *arguments.split())
@@ -186,6 +187,7 @@ def test_user_folder_adds_a_model(compose, tmp_path):
     assert (run.label, run.model.attention_window, run.published.attention_window) == ("mine", 32, 32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "label"),
     [
@@ -205,6 +207,7 @@ def test_arm_is_named_after_what_was_chosen(compose, arguments, label):
     assert run.label == label
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SINGLE)
 def test_an_enhancement_on_base_is_the_model_of_its_name(compose, name):
     (stacked,), (named,) = compose("task=bag", "scale=tiny", f"enhancement=[{name}]"), compose(*TINY, f"model={name}")
@@ -249,6 +252,7 @@ def test_published_twin_leaves_typed_dimensions_out_and_keeps_the_rest(compose):
     assert run.published == replace(ModelConfig(), attention_window=32)
 
 
+@pytest.mark.long
 def test_a_set_of_tasks_is_a_run_for_each_with_everything_else_kept(compose):
     other = ("seed=5", "model=windowed", "finetune.learning_rate=0.01", "hardware.dtype=bf16")
     runs = compose("task=builtin", *other)

@@ -22,6 +22,7 @@ def test_one_command_contains_the_first_arm_with_random_weights(compose, more):
     assert [run.label for run in runs[: len(plain)]] == [run.label for run in plain]  # the first arm stays the first
 
 
+@pytest.mark.long
 def test_it_has_the_shape_of_the_arm_and_is_composed_again_by_what_it_says(compose):
     *_, control = compose(*BAG, "pretrain=mlm", "model.hidden_size=64", "model.num_attention_heads=4", "sweep.control=true")
     (again,) = compose(*control.overrides, "seed=2")
@@ -29,6 +30,7 @@ def test_it_has_the_shape_of_the_arm_and_is_composed_again_by_what_it_says(compo
     assert control.model.hidden_size == 64
 
 
+@pytest.mark.long
 def test_of_weights_it_keeps_their_tokenizer(compose):
     given = ["-m", "model=minilm", "task=bag", "model.num_hidden_layers=1,2", "finetune.learning_rate=1e-4"]
     first, *_, control = compose(*given, "sweep.control=true")
@@ -36,6 +38,7 @@ def test_of_weights_it_keeps_their_tokenizer(compose):
     assert (control.tokenizer, control.model.init_from) == (first.tokenizer, first.model.init_from)
 
 
+@pytest.mark.long
 def test_seeds_that_are_added_are_added_to_it(compose):
     runs = compose(*BAG, "pretrain=mlm", "sweep.control=true", "sweep.until=resolved", "sweep.most_seeds=4")
     assert of_arm(runs, "albert random_weights=true") == [(task, seed) for task in ("bag", "order") for seed in (1, 2, 3, 4)]

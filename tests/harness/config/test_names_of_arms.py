@@ -87,6 +87,7 @@ def test_a_randomly_initialised_arm_and_the_encoder_that_is_pretrained_are_what_
     assert values_of(encoder.config, said) == said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("group", "choice"), GROUPS)
 def test_a_group_beside_published_weights_changes_them_as_it_says_or_is_refused(compose, published, group, choice):
     (run,) = compose("task=bag", f"model.init_from={published}", override(group, choice))
@@ -105,6 +106,7 @@ def test_a_group_beside_published_weights_changes_them_as_it_says_or_is_refused(
     assert config.label == "small-bert" + ("" if (group, choice) in {("model", "base"), ("scale", "tiny")} else f"+{choice}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weights", ["model.init_from=WEIGHTS", "pretrain.from=RUN"])
 def test_keys_beside_weights_need_not_fit_the_default_scale(compose, weights):
     """Which has 2 layers of 128 features; what fits the weights is known when they are read."""
@@ -144,6 +146,7 @@ def files_of_the_user(folder: Path, file: str, text: str) -> list[str]:
     return ["--config-dir", str(folder)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", IN_FILES)
 def test_keys_of_a_file_of_the_user_change_weights_as_typed_ones_do(compose, published, tmp_path, file):
     given = [*files_of_the_user(tmp_path, file, HEAD), *IN_FILES[file], "task=bag", f"model.init_from={published}"]
@@ -155,6 +158,7 @@ def test_keys_of_a_file_of_the_user_change_weights_as_typed_ones_do(compose, pub
     assert values_of(resolve(typed, start.read(typed)).model, ["pooling"]) == {"pooling": "cls"}
 
 
+@pytest.mark.long
 def test_keys_that_an_experiment_sweeps_change_weights(compose, published, tmp_path):
     swept = "hydra:\n  mode: MULTIRUN\n  sweeper: {params: {model.pooling: 'mean,last'}}\n"
     given = files_of_the_user(tmp_path, "experiment/mine", swept)
@@ -166,6 +170,7 @@ def test_keys_that_an_experiment_sweeps_change_weights(compose, published, tmp_p
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "key"),
     [(VOCABULARY, "tokenizer.vocab_size"), ("defaults:\n  - override /tokenizer: bpe\n", "tokenizer")],
@@ -185,6 +190,7 @@ def test_a_key_of_an_experiment_that_nothing_reads_is_refused(compose, tmp_path)
         compose(*given, "+experiment=mine", "task=bag")
 
 
+@pytest.mark.long
 def test_a_variant_that_is_weights_names_the_arm_and_its_changes(compose, published, tmp_path):
     """A file of conf/model with `init_from` is the published encoder itself; one without says what weights become."""
     (tmp_path / "model").mkdir()
@@ -206,6 +212,7 @@ def test_a_variant_that_is_weights_names_the_arm_and_its_changes(compose, publis
         compose(*given, "model=ours", "model.init_from=other")
 
 
+@pytest.mark.long
 def test_random_weights_are_the_control_of_published_ones(compose, published):
     """Shape and tokenizer of the weights, values from the seed, also before a pretraining; without weights it means nothing."""
     given = ["task=bag", f"model.init_from={published}", "model.num_hidden_layers=1", "model.random_weights=true"]

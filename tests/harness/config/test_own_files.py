@@ -15,6 +15,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 UNSOUND = {
     "syntax": (b"attention_window: [1,\n", "line 2, column 1: expected the node content, but found '<stream end>'"),
+    "a word that is false": (b"labels: [no, maybe]\n", "line 1, column 10: YAML reads no as true or false: quote it, 'no'"),
     "key twice": (
         b"attention_window: 3\nattention_window: 4\n",
         "line 2, column 1: the key 'attention_window' is a duplicate",
@@ -60,6 +61,12 @@ def test_an_unsound_file_is_refused_with_its_place(file, name):
 def test_a_sound_file_is_taken(file, content):
     file.write_bytes(content)
     own_files.refuse_unsound(file)
+
+
+def test_the_home_folder_is_written_in_a_file_as_on_the_command_line(compose, file, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    file.write_text("init_from: ~/weights\n")
+    assert [run.model.init_from for run in compose("--config-dir", "my", "model=mine", "task=bag")] == ["/home/me/weights"]
 
 
 def test_a_package_behind_a_byte_order_mark_is_read(compose, tmp_path):

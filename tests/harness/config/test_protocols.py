@@ -61,6 +61,7 @@ def stated_for(task: str, said: dict) -> dict[str, object]:
 ALL = pytest.param("all", marks=pytest.mark.long)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["mrpc,rte", ALL])
 @pytest.mark.parametrize("name", names("protocol"))
 def test_a_protocol_says_of_each_task_what_its_sources_say(compose, name, which):
@@ -85,6 +86,7 @@ def test_every_protocol_names_its_sources_and_says_nothing_of_other_tasks():
         assert {*file.tasks} == {*SAID[name].get("tasks", GLUE), *SAID[name].get("also", ())}, name
 
 
+@pytest.mark.long
 def test_of_a_set_of_tasks_those_run_that_the_protocol_has(compose):
     tasks = [run.task.name for run in compose("task=glue", "+protocol=babylm2025", *BASE)]
     assert tasks == ["mrpc", "qqp", "mnli", "rte"]
@@ -108,6 +110,7 @@ def test_what_is_typed_goes_before_the_protocol_and_what_is_typed_for_a_task_bef
         assert (again.finetune, again.task, again.protocol) == (run.finetune, run.task, run.protocol)
 
 
+@pytest.mark.long
 def test_protocols_are_compared_as_arms_each_with_its_own_seeds(compose):
     runs = compose("-m", "+protocol=modernbert,mosaicbert", "task=rte", *BASE)
     assert [(run.label.removeprefix("base protocol="), run.task.name, run.seed) for run in runs] == [
@@ -183,6 +186,7 @@ tasks: {order: {protocol: {seeds: [3]}}, bag: {protocol: {starts_from: order}, f
 """
 
 
+@pytest.mark.long
 def test_a_task_that_another_one_starts_from_is_trained_first_and_shared(compose, own, tmp_path):
     words = (*own(STAGED), "hardware.threads=1", f"output={tmp_path / 'out'}")
     first, *others = plan.plan(compose(*words, "task=bag"))
@@ -194,6 +198,7 @@ def test_a_task_that_another_one_starts_from_is_trained_first_and_shared(compose
     assert alone.folder == first.folder  # the same run, also in a command of its own
 
 
+@pytest.mark.long
 def test_each_arm_starts_from_its_own_run_of_the_other_task_and_from_no_other(compose, own, tmp_path):
     words = (*own(STAGED), "-m", "finetune.optimizer=adamw,nadam", "seed=3", f"output={tmp_path / 'out'}")
     composed = compose(*words, "task=bag")
@@ -201,7 +206,9 @@ def test_each_arm_starts_from_its_own_run_of_the_other_task_and_from_no_other(co
     assert starts == {label: label for label in ("base protocol=mine", "base protocol=mine optimizer=nadam")}
     plain = compose("-m", "scale=tiny", "task=bag", "seed=3", f"output={tmp_path / 'out'}", "finetune.max_steps=3")
     named = [*plain, *composed]
-    assert tracked_study.first_arm(plan.plan(named)) == named[0].label != composed[0].label  # though order is trained before it
+    assert (
+        tracked_study.baselines(plan.plan(named))[-1] == named[0].label != composed[0].label
+    )  # though order is trained before it
     with pytest.raises(InputError, match="on bag starts from order, which is not among these runs"):
         plan.plan([run for run in composed if run.task.name == "bag"])
 
@@ -256,6 +263,7 @@ def test_after_a_search_the_arms_stand_as_they_were_named(compose, own, tmp_path
     assert asked[0][0].label == staged[0].label  # what others start from is trained first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "said"),
     [

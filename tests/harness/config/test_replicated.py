@@ -120,6 +120,7 @@ def test_named_studies_without_seeds_have_three_where_they_train(composed):
     assert composed("+experiment=recipe_screen", *fixed, "data.root=nowhere")[1] == ""  # a factorial design replicates itself
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [[], ["plan"]])
 def test_what_is_refused_later_prints_no_seeds(command, tell):
     refused = tell(*command, "-m", "hardware.workers=1,2", *SMALL)

@@ -83,6 +83,7 @@ def test_values_of_records_that_lack_a_key():
     assert DATA["values_of_records_that_lack_a_key"] == ADDED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", [when for when in CONDITIONS if when is not DECAYING], ids=lambda when: when.why)
 def test_a_refusal_names_a_choice_that_makes_the_key_read(when: When):
     key = CONDITIONS[when]
@@ -107,6 +108,7 @@ RUN = outside_of_a_command(["task=bag", "scale=tiny"], None)
 STRICT = {key: when for when, key in CONDITIONS.items() if when.refused is Refused.everywhere}
 
 
+@pytest.mark.long
 @given(key=st.sampled_from(sorted(STRICT)), value=st.one_of(st.integers(2, 9), st.floats(0.01, 0.99), st.text(min_size=1)))
 def test_an_idle_key_with_any_value_but_its_default_is_refused_on_one_line(key, value):
     section, _, name = key.rpartition(".")

@@ -31,6 +31,7 @@ def test_an_empty_list_is_refused(compose):
     assert refusal(compose, "pretrain=[]").startswith("pretrain=[]: pretrain takes one choice")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "listed", ["defaults: [{override /recipe: [bert, small]}]", "hydra: {sweeper: {params: {recipe: '[bert,small]'}}}"]
 )

@@ -65,6 +65,7 @@ def test_a_setting_of_swept_choices_alone_may_stand_beside_them(compose, tmp_pat
         assert [(config.task.name, config.task.grammar.train_examples) for config in configs] == [("bag", 400), ("order", 400)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("places", "names"),
     [

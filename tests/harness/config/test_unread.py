@@ -42,6 +42,7 @@ def test_epochs_of_a_recipe_are_not_read_beside_seconds_and_name_no_arm():
     assert [one.label for one in compose("-m", "finetune.seconds=9,18")] == ["base seconds=9", "base seconds=18"]
 
 
+@pytest.mark.long
 def test_one_arm_that_reads_a_key_is_enough_and_what_is_swept_need_be_read():
     assert len(compose("-m", "pretrain=clm,rtd", "pretrain.generator_fraction=0.5")) == 2
     assert compose("measure=none", "measure.repeats=3")  # names no arm
@@ -49,6 +50,7 @@ def test_one_arm_that_reads_a_key_is_enough_and_what_is_swept_need_be_read():
         compose("-m", "measure=none", "measure.repeats=3,4")
 
 
+@pytest.mark.long
 def test_what_an_experiment_sweeps_is_read_or_refused(tmp_path):
     (tmp_path / "experiment").mkdir()
     swept = "hydra:\n  mode: MULTIRUN\n  sweeper: {params: {pretrain.mask_rate: '0.1,0.3'}}\n"

@@ -112,6 +112,7 @@ def test_the_conditions_and_the_hardware_line_say_that_models_run_compiled(small
     assert "compiled" not in facts.description(small_config.hardware)
 
 
+@pytest.mark.long
 def test_time_to_compile_is_told_of_compiled_models_alone():
     latency = Latency([2.0, 3.0, 4.0], [], WarmUp(0, True, []))
     assert timing.compile_s(1003.0, latency, machine()) == 1.0

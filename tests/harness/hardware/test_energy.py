@@ -120,6 +120,11 @@ def test_a_processor_counts_for_work_on_the_processor(powercap, monkeypatch):
     assert len(energy.counters(cuda=False)) == 2
 
 
+def test_a_run_says_the_load_with_two_decimals(monkeypatch):
+    monkeypatch.setattr("os.getloadavg", lambda: (13.2734375, 1.0, 1.0))
+    assert facts.environment(HardwareConfig(threads=1))["load_average"] == 13.27
+
+
 def test_a_run_says_which_counter_its_device_has(powercap, monkeypatch):
     monkeypatch.setattr(energy, "rapl_counters", lambda: rapl_counters(powercap))
     monkeypatch.setattr(energy, "nvml_counters", list)

@@ -245,6 +245,7 @@ def test_a_run_tells_flops_at_every_length_that_the_model_reads(tmp_path):
         assert points["scaling/flops_train_step", length] == flops.counted(Shape(shape, 2, 1, length), backward=True)
 
 
+@pytest.mark.long
 def test_global_queries_are_those_of_global_tokens_alone():
     """Of Longformer at base and 128 tokens, all of which its window holds: BERT's products twice over keys and values."""
     T, D, layers = 128, 768, 12

@@ -29,6 +29,7 @@ def baseline(machine: Machine) -> Baseline:
     return Baseline(machine)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [lambda: np.ones(25 * MB), lambda: torch.ones(50 * MB)], ids=["numpy", "torch"])
 def test_memory_freed_before_the_end_is_seen(machine, make):
     with peak_memory(machine) as peak:
@@ -84,6 +85,7 @@ def test_mark_alone_is_read_without_a_sampler(baseline):
     assert baseline.peak() == pytest.approx(200 * MB, rel=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [lambda: np.ones(25 * MB), lambda: torch.ones(50 * MB)], ids=["numpy", "torch"])
 def test_a_known_amount_is_seen_within_three_percent_by_the_mark_and_by_the_sampler(machine, make):
     with peak_memory(machine) as peak:

@@ -13,6 +13,7 @@ from harness.metrics import METRICS
 from harness.study.timing_session import of_load
 
 
+@pytest.mark.long
 def test_a_simulated_server_waits_as_theory_says_of_random_arrivals_and_equal_times():
     """Mean wait of an M/D/1 queue: share * time / (2 * (1 - share)) (Pollaczek and Khinchine)."""
     for share in (0.3, 0.7):
@@ -47,6 +48,7 @@ def test_a_real_server_answers_every_text_once_and_no_sooner_than_it_can():
     assert min(latencies) >= 2.0
 
 
+@pytest.mark.long
 def test_a_busy_server_delays_no_text_of_its_client():
     """A client in a thread would wait for the interpreter, 5 ms a text."""
     batches = []

@@ -15,7 +15,7 @@ def test_what_does_not_fit_is_named_and_a_larger_budget_runs_it(run_harness, tmp
     )
     status = run_harness("status", "s", f"output={tmp_path / 'out'}")
     assert (status.returncode, status.stdout.count("not started")) == (1, 3)  # in short, and a line each
-    assert "a larger sweep.budget_minutes runs more" in status.stdout
+    assert "a larger sweep.budget_minutes adds them" in status.stdout
     longer = run_harness(*sweep, "sweep.budget_minutes=60")
     assert (longer.stdout.count(": finished in"), longer.stdout.count("skipped")) == (2, 2)
     assert "did not run" not in longer.stdout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import tags
+from harness import records, tags
 from harness.study import forecast, run_folder
 from harness.study.forecast import Pace
 from harness.study.plan import plan
@@ -27,6 +27,15 @@ def test_neither_a_second_timing_nor_a_run_that_was_killed_once_tells_a_pace(com
         log.finish("finished", record["started"] + 1000 * seconds)
     (pace,) = forecast.earlier({str(output)}).values()
     assert pace == Pace(60.0, None, "1 earlier run")
+
+
+def test_runs_that_finished_unmeasured_are_named_before_they_train_again(compose, output):
+    arguments = ["-m", *SMALL, *BAG, "seed=1,2", f"output={output}"]
+    first, second = plan(compose(*arguments, "measure=none"))
+    first.folder.mkdir(parents=True)
+    records.write(first.folder / run_log.RESULT, {"status": "finished", "metrics": {}})
+    assert forecast.opening([first, second]) == "2 runs, 1 already finished"
+    assert forecast.opening(plan(compose(*arguments))).startswith("2 runs, 0 already finished (1 more with measure=none: ")
 
 
 @pytest.mark.parametrize("name", ["run.json", "result.json"])

@@ -56,6 +56,7 @@ def test_the_other_commands_end_with_the_first_one(first_of_two: pytest.MonkeyPa
         assert following[0].result() == 0
 
 
+@pytest.mark.long
 def test_another_number_of_devices_than_processes_is_one_line(
     first_of_two: pytest.MonkeyPatch, run_harness: Callable, output: Path
 ):

@@ -62,7 +62,7 @@ def test_a_text_after_the_first_run_is_refused(place, tmp_path):
 
 def test_a_long_text_is_refused(tmp_path):
     hypothesis.refuse_late([config(tmp_path, 1000 * "a")])
-    with pytest.raises(InputError, match="1,001 letters: expected at most 1,000"):
+    with pytest.raises(InputError, match="1,001 characters: expected at most 1,000"):
         hypothesis.refuse_late([config(tmp_path, 1001 * "a")])
 
 

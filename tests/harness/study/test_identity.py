@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import versions
+from harness import tags, versions
 from harness.comparison import arms
 from harness.config.choices import DeviceSharding, Dtype
 from harness.config.schema import RunConfig, flatten, to_dict
@@ -200,6 +200,7 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
     assert len({arms.short_hash(arms.conditions(Identity(one, INPUTS).facts, lifted)) for one in runs}) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sweep", "labels"),
     [
@@ -216,6 +217,21 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
 )
 def test_swept_key_is_part_of_the_name_where_it_changes_something(compose, sweep, labels):
     assert [one.label for one in compose("-m", "task=bag", *sweep.split())] == labels
+
+
+@pytest.mark.parametrize(
+    ("words", "is_fixed"),
+    [
+        ("model=minilm task=similarity", True),
+        ("model=base task=similarity", False),
+        ("model=minilm task=similarity model.random_weights=true", False),
+        ("model=minilm task=similarity pretrain=distillation corpus=builtin recipe=heal", False),
+        ("model=minilm task=stsb", False),
+    ],
+)
+def test_only_published_weights_that_nothing_trains_are_fixed(compose, words, is_fixed):
+    (config,) = compose(*words.split())
+    assert (tags.FIXED in Identity(config, INPUTS).described([])["tags"]) is is_fixed
 
 
 def test_tags_hold_arm_lifted_keys_and_both_seeds(config):

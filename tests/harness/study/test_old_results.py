@@ -32,6 +32,7 @@ def unpack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
     return unpacked
 
 
+@pytest.mark.long
 def test_reports_of_a_store_and_of_an_archive_have_the_scores(unpack, capsys):
     old = unpack("results_0_2")
     for place, arguments in (("a", ["--output", "out", "--study", "old"]), ("b", ["--uri", "archive"])):

@@ -80,6 +80,15 @@ def test_a_score_at_the_majority_baseline_is_said_and_whether_all_predictions_ar
     assert kinds_of(FLAT, score=score, examples=items, **shares) == kinds
 
 
+@pytest.mark.parametrize(("steps", "cure"), [(19, "raise finetune."), (20, "try another finetune.learning_rate")])
+def test_what_may_have_been_too_short_is_told_to_train_longer(small_config, steps, cure):
+    values = {"eval/score": 0.5, "eval/majority_score": 0.5, "eval/examples": 400.0}
+    entries = [{"key": "finetune/loss", "step": step, "value": 0.7} for step in range(steps)]
+    (note,) = outcome.judged(small_config, entries, values, {})
+    assert f": {cure}" in note.text
+    assert "raise finetune." in note.text
+
+
 def test_few_predictions_of_a_rare_class_are_no_collapse(kinds_of):
     shares = {"most_frequent_prediction_share": 0.985, "most_frequent_label_share": 0.97}
     assert kinds_of(FLAT, score=0.97, majority_score=0.97, **shares) == ["baseline"]

@@ -46,7 +46,12 @@ def test_a_long_stage_without_losses_is_still_heard_of(capsys, monkeypatch):
     with RunProgress("base") as shown:
         shown.show([{"time": 0, "stage": "evaluate", "steps": 0}])
         shown.show([])
-    assert capsys.readouterr().out == "base: started\nbase: evaluate, 0 s\n"
+        shown.show([{"time": 0, "stage": "pretrain", "steps": 40}, point(20, 2000, 1000), {"time": 3000, "part": "evaluating"}])
+        shown.show([])
+    assert capsys.readouterr().out.splitlines()[1::2] == [
+        "base: evaluate, 0 s",
+        "base: pretrain step 20/40, evaluating, 0 s",
+    ]
 
 
 def test_slow_steps_are_repeated_with_step_and_loss(capsys, monkeypatch):

@@ -37,6 +37,7 @@ def test_a_sweep_shows_problems_and_where_its_results_are(run_harness, small, ou
     assert not console.is_quiet()
 
 
+@pytest.mark.long
 def test_a_finished_sweep_says_where_its_results_are(sweep, run_harness):
     done = run_harness("--quiet", *sweep.arguments)
     assert (done.returncode, done.stderr) == (0, "")

@@ -76,6 +76,7 @@ def test_pretraining_and_what_starts_from_it(compose, shared_output, tmp_path):
         assert config.pretrain.seed == config.seed == 0
 
 
+@pytest.mark.long
 def test_published_weights(compose, tmp_path):
     folder = save_bert(tmp_path / "small-bert")
     (item,) = planned(compose, tmp_path / "out", f"model.init_from={folder}", "task.max_length=64")
@@ -84,6 +85,7 @@ def test_published_weights(compose, tmp_path):
     assert (config.label, config.scale_name, config.model.vocab_size) == ("small-bert", "L2-H32", len(PIECES))
 
 
+@pytest.mark.long
 def test_a_config_that_an_earlier_version_saved_is_read(compose, output):
     (item,) = planned(compose, output)
     config = saved(item, output)

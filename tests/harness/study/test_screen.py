@@ -64,6 +64,7 @@ def on_a_terminal(columns: int) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", found.decode())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [
@@ -81,6 +82,7 @@ def test_a_terminal_shows_the_sweep_what_runs_now_and_the_lines_above(shown, tex
     assert re.search(text, shown), shown
 
 
+@pytest.mark.long
 def test_a_narrow_terminal_shows_the_times_whole_and_no_bar():
     shown = on_a_terminal(50)
     assert re.search(r"all runs +0/3 finished +0:00:0\d", shown), shown

@@ -26,7 +26,7 @@ def sweep_of(small, output):
 
 def study_of(output: Path):
     client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
-    (study,) = client.search_runs([client.get_experiment_by_name("s").experiment_id], "tags.role = 'study'")
+    (study,) = client.search_runs([client.get_experiment_by_name("s").experiment_id], "tags.harness.role = 'study'")
     return study
 
 
@@ -136,13 +136,14 @@ def test_one_arm_has_a_report_of_what_was_measured_and_without_base_the_first_of
 ):
     others = [one for one in sweep_of if not one.startswith("model=")]
     texts = []
-    for arms in (["model=albert", "seed=1,2"], ["model=gpt,albert"]):
+    for arms in (["model=albert", "seed=1,2"], ["model=gpt,albert"], ["model=gpt", "enhancement=[swiglu]", "seed=1,2"]):
         done = run_harness(*others, *arms)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         texts.append((output / "reports" / "s" / "report.md").read_text())
     assert all(words in texts[0] for words in ("**albert** on", "2 seeds"))
     assert "before and after" not in texts[0]
     assert "albert against **gpt**" in texts[1]
+    assert "against **gpt**" in texts[2]  # though this command runs the changed model alone
 
 
 @pytest.mark.long
@@ -167,7 +168,7 @@ def test_report_that_fails_is_one_line(run_harness, sweep_of, output):
 
 def test_report_that_takes_too_long_is_ended(small_config, monkeypatch, capsys):
     monkeypatch.setattr(tracked_study, "LONGEST_REPORT_S", 0.01)
-    assert tracked_study.write_report(small_config, "base") is None
+    assert tracked_study.write_report(small_config, ["base"]) is None
     assert capsys.readouterr().out == "no report: python -m reports took longer than 0 s\n"
 
 
@@ -177,10 +178,14 @@ def test_folder_is_that_of_a_report_by_hand(study, monkeypatch, tmp_path):
     assert paths.report_folder("multirun", study) == default_out(study).absolute()
 
 
+def test_studies_with_similar_names_have_folders_of_their_own():
+    assert len({paths.report_folder("multirun", study) for study in ("a b", "a_b", "a%b", "_a", ".a")}) == 5
+
+
 def test_an_interrupt_of_the_report_alone_interrupts_the_command(small_config, tmp_path, monkeypatch, capsys):
     (tmp_path / "interrupted.py").write_text("def main():\n    raise KeyboardInterrupt\nmain()\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(tracked_study, "REPORTER", "interrupted")
     with pytest.raises(KeyboardInterrupt):
-        tracked_study.write_report(small_config, "base")
+        tracked_study.write_report(small_config, ["base"])
     assert "no report" not in capsys.readouterr().out

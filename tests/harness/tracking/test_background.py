@@ -10,7 +10,7 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from harness.tracking.trackers import Background, complaint
 
-KEPT = "Results are kept locally; run `python -m harness sync` later."
+KEPT = "Results are saved locally; `python -m harness sync` sends them."
 
 
 @pytest.fixture
@@ -64,9 +64,10 @@ def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
     assert background.error
     never.set()
     background.wait(most_s=10)
-    assert capsys.readouterr().out == f"MLflow has not taken 101 updates after 1 s. {KEPT}\n"
+    assert capsys.readouterr().out == f"MLflow still has 101 updates queued after 1 s. {KEPT}\n"
 
 
+@pytest.mark.long
 def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):
     made = []
 

@@ -36,6 +36,7 @@ def reports(*arguments: str) -> str:
     return text.getvalue()
 
 
+@pytest.mark.long
 def test_an_address_with_a_secret_is_refused_everywhere_before_anything_is_written(run_harness, small, tmp_path, monkeypatch):
     """On the command line, in a variable, and in a file."""
     command = [*small, "study=s", "output=out"]

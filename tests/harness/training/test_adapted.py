@@ -64,6 +64,7 @@ def test_costs_are_of_what_is_trained_and_the_weights_load_like_any_other(done):
 SHAPE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "vocab_size": 40}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changes", [{}, {"attention_window": 16}], ids=["full", "windowed"])
 @pytest.mark.parametrize("options", [{"trains": Trains.lora}, {"trains": Trains.head}, {"freeze_layers": 1}], ids=str)
 def test_flops_between_counted_lengths_are_within_a_hundredth_of_counting(changes, options):
@@ -77,6 +78,7 @@ def test_flops_between_counted_lengths_are_within_a_hundredth_of_counting(change
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trains", [Trains.lora, Trains.head], ids=lambda one: one.value)
 def test_a_model_that_multiplies_through_onednn_has_the_same_flops(trains):
     counts = []

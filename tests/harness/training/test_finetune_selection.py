@@ -115,6 +115,7 @@ def test_tuning_rows_are_cut_from_train_and_stand_in_no_other_split(small_config
     assert whole.tune is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keep_best", [KeepBest.none, KeepBest.tune])
 def test_tuning_rows_are_never_trained_on(trained, prepared, keep_best):
     """Other labels of theirs change no loss and no weights before the choice."""
@@ -177,7 +178,8 @@ def test_training_ends_after_evaluations_without_a_better_score(trained, prepare
     assert early[2] == whole[2]
     said = capsys.readouterr().out
     assert f"stopped after step {end} of {evaluations[-1][0]}: no better score on tune in 2 evaluations" in said
-    assert f"tune: {len(given.tune)} of {len(given.train) + len(given.tune)} rows of train are not trained on" in said
+    of = f"{len(given.tune)} of {len(given.train) + len(given.tune)} training rows"
+    assert f"tune: {of} are held out to select the weights" in said
 
 
 def test_validation_is_not_read_while_training(trained, prepared):

@@ -135,6 +135,7 @@ def test_one_command_prepares_both_where_only_one_submits(mnli):
     assert splits == {False: ["mismatched"], True: ["MNLI-mm", "mismatched", "test"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -286,6 +286,7 @@ class Every:
         time.sleep(0.2)
 
 
+@pytest.mark.long
 def test_callbacks_run_after_their_steps_and_take_no_training_time(machine, tmp_path):
     model = classifier(dropout=0.1)
     two, three = Every(2, model), Every(3, model)

@@ -128,6 +128,7 @@ def test_resumed_between_two_kept_points_the_second_equals_that_of_an_uninterrup
     )
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not CLEAR.exists(), reason="this kernel gives no high-water mark")
 def test_the_peak_of_memory_is_that_of_all_processes_of_a_training(pretrained, monkeypatch):
     def train(*given: object) -> None:
@@ -144,6 +145,7 @@ def test_the_peak_of_memory_is_that_of_all_processes_of_a_training(pretrained, m
     assert peak > 90e6
 
 
+@pytest.mark.long
 def test_the_average_is_what_is_kept_and_evaluated_and_the_training_is_the_same(pretrained):
     found = {}
     for name, decay in (("last", None), ("averaged", 0.5)):
@@ -156,6 +158,7 @@ def test_the_average_is_what_is_kept_and_evaluated_and_the_training_is_the_same(
     assert any(not torch.equal(averaged[name], last[name]) for name in last)
 
 
+@pytest.mark.long
 def test_a_parametrisation_by_width_changes_nothing_at_its_own_width_and_rates_at_another(pretrained, monkeypatch):
     plain, same = (kept(pretrained(name, mup_base_width=width), SECOND) for name, width in (("plain", None), ("same", 16)))
     assert all(torch.equal(same[name], plain[name]) for name in plain)

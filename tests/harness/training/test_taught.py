@@ -168,7 +168,7 @@ def test_a_forecast_has_the_cost_of_the_teacher(teacher: Path, compose, weight):
     ("given", "message"),
     [
         (["task=order"], "was fine-tuned on bag: expected a fine-tuning on order"),
-        (["finetune.hidden_weight=1", "scale=mini"], "has vectors of 128 features, not model.hidden_size=256"),
+        (["finetune.hidden_weight=1", "scale=mini"], "has a hidden size of 128, not model.hidden_size=256"),
         (["task.max_length=600", "model.max_position_embeddings=600"], "reads at most 512 tokens"),
     ],
 )

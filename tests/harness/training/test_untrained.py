@@ -19,6 +19,7 @@ from harness.data import tokenizer as tokenizers
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.tasks.base import Examples, Split
+from harness.tracking import run_log
 from harness.training import untrained
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "##like", "dog", "is", "are", "here", "."]
@@ -150,3 +151,6 @@ def test_other_objectives_score_by_their_own_heads(run_harness, tmp_path, object
     assert done.returncode == 0, done.stdout + done.stderr
     (metrics,) = finished(tmp_path).values()
     assert 0.3 < metrics["eval/score"] < 0.7
+    (folder,) = (path.parent for path in (tmp_path / "pretrained").glob("*/metrics.jsonl"))
+    (part,) = (entry["part"] for entry in run_log.Reader(folder).new_entries() if "part" in entry)
+    assert part.endswith("with a probe trained for 2 steps" if objective != "[clm,mlm]" else "held-out text")

@@ -85,8 +85,9 @@ def test_scores_of_a_published_encoder_are_those_of_its_cosines(run_harness, pub
     assert len([*(tmp_path / "out" / "s").glob("*/result.json")]) == 1
 
 
-def test_equal_paragraphs_and_those_of_an_equal_question_are_no_negatives():
-    """One vector for each first token: the loss counts what is left of the batch."""
+@pytest.mark.parametrize("half", [False, True])
+def test_equal_paragraphs_and_those_of_an_equal_question_are_no_negatives(half):
+    """One vector for each first token: the loss counts what is left of the batch, in float32 also where products are halved."""
     vectors = torch.nn.functional.normalize(torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
 
     def of_first(batch: Batch) -> torch.Tensor:
@@ -94,7 +95,8 @@ def test_equal_paragraphs_and_those_of_an_equal_question_are_no_negatives():
 
     def loss(questions: list[int], paragraphs: list[int]) -> torch.Tensor:
         first, second = (torch.tensor(ids)[:, None] for ids in (questions, paragraphs))
-        return loss_of_pairs(of_first, 1.0, Batch(first, labels=torch.tensor(paragraphs), second=Batch(second)))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+            return loss_of_pairs(of_first, 1.0, Batch(first, labels=torch.tensor(paragraphs), second=Batch(second)))
 
     assert loss([0, 1], [2, 2]) == 0  # one paragraph twice
     assert loss([0, 0], [2, 3]) == 0  # one question twice

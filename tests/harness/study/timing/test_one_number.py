@@ -37,8 +37,8 @@ class Study:
         self.expected = {arm: run_log.result(folder)["metrics"] for arm, folder in folders.items()}
         self.client = MlflowClient(self.uri)
         experiment = self.client.get_experiment_by_name(name).experiment_id
-        every = self.client.search_runs([experiment], f"tags.role = '{tags.ROLE_RUN}'")
-        self.runs = {run.data.tags[tags.ARM]: run for run in every}
+        every = self.client.search_runs([experiment], f"tags.harness.role = '{tags.ROLE_RUN}'")
+        self.runs = {run.data.tags[tags.PREFIX + tags.ARM]: run for run in every}
 
     def report(self, folder: Path) -> dict[str, str]:
         assert reports_main(["--study", self.name, "--out", str(folder), "--uri", self.uri]) == 0

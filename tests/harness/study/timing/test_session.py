@@ -19,7 +19,7 @@ from harness.measure.records import Launch, Measured
 from harness.metrics import LATENCY, THROUGHPUT
 from harness.study import timing_session as timing
 from harness.study.plan import PlannedRun, plan
-from harness.study.timing_session import Session, Timed
+from harness.study.timing_session import Session, Timed, of_undecided
 
 
 def run(items: list[PlannedRun]) -> Session:
@@ -89,7 +89,24 @@ def test_what_is_not_decided_is_said_with_the_rounds_and_minutes_that_it_takes(p
     run(planned("model=base,albert", "measure.rounds=9"))
     *_, last, others = capsys.readouterr().out.splitlines()
     assert "1 of 2 comparisons decided. Noise floor: " in last  # throughput is the same in every launch
-    assert re.fullmatch(r"Timing the others takes about \d+ rounds, 0 min \(measure.rounds=\d+ sweep.retime=true\)", others)
+    assert re.fullmatch(
+        r"To decide the rest, .* measure.rounds=\d+ sweep.retime=true \(about \d+ rounds, \d+ s; nothing .*\)", others
+    )
+
+
+@pytest.mark.parametrize(
+    ("needed", "line"),
+    [
+        (
+            [181, 20],
+            "To decide one more, .* measure.rounds=20 .*about 20 rounds, 10 min; .*; all of them need 181 rounds, 1 h 30 min",
+        ),
+        ([1001, 20], ".* measure.rounds=20 .*; all of them need over 1,000 rounds"),
+        ([1001], "The rest need over 1,000 rounds: leave them inconclusive, or time on a quieter machine"),
+    ],
+)
+def test_the_cheapest_further_verdict_is_offered_first(needed, line):
+    assert re.fullmatch(line, of_undecided(needed, 30.0))
 
 
 def jumping(title: str, number: int) -> float:
@@ -136,6 +153,18 @@ def test_a_session_decides_as_the_report_does(launch_of):
     assert 5 < sum(decided) < 35
 
 
+def test_values_are_at_the_mean_reference_time_of_all_launches_each_counted_once(planned, launches):
+    session = run(planned("model=base,static", "measure.rounds=1"))
+    for place, timed in enumerate(session.timed.values()):
+        for key, (one,) in timed.launches.items():
+            latency = replace(one.latency, device_ms=[1.0], reference_device_ms=[2.0**place])
+            timed.launches[key] = [replace(one, latency=latency)]
+    (place,) = [place for place, timed in enumerate(session.timed.values()) if timed.config.label == "static"]
+    (static,) = [values for (name, _), values in session.values().items() if name == [*session.timed][place]]
+    assert len(session.timed) == 3
+    assert static[metrics.DEVICE_LATENCY] * 2.0**place == pytest.approx(2.0)  # of 1, 2 and 4
+
+
 def test_seeds_share_the_launches_of_their_network(planned, launches):
     items = planned("model=base,albert", "seed=1,2,3", "measure.rounds=2")
     session = run(items)
@@ -175,6 +204,7 @@ def test_tasks_of_different_shapes_are_launched_apart(planned, launches):
     assert timing.shape_key(replace(items[0], config=replace(items[0].config, model=larger))) != timing.shape_key(items[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "swept",
     [
@@ -192,6 +222,7 @@ def test_what_changes_the_work_of_a_training_step_is_launched_apart(planned, swe
     assert len({timing.shape_key(item) for item in untimed}) == 1  # latency and throughput alone
 
 
+@pytest.mark.long
 def test_what_leaves_the_work_of_a_training_step_is_launched_together(planned):
     items = planned("model=base", "finetune.learning_rate=1e-4,1e-3", "finetune.epochs=1,2", "finetune.batch_size=8,16")
     assert len({timing.shape_key(item) for item in items}) == 1
