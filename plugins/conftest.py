@@ -1,6 +1,6 @@
 """The fixtures of tests/ hold for the tests of plug-ins, too."""
 
-from tests.conftest import once, output, run_python, shared_folder, start_process, store_template
+from tests.conftest import _close_stores, once, output, run_python, shared_folder, start_process, store_template
 from tests.harness.conftest import (
     _quiet_datasets,
     _secrets_of_this_test_alone,

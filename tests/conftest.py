@@ -40,6 +40,15 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _close_stores() -> Iterator[None]:
+    """MLflow keeps its connections to every store that a process ever opened: thousands of tests would run out of files."""
+    yield
+    if store := sys.modules.get("mlflow.store.tracking.sqlalchemy_store"):
+        for engine in store.SqlAlchemyStore._engine_map.values():
+            engine.dispose()
+
+
 def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT)}
 
