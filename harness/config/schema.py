@@ -620,7 +620,7 @@ class TrackingConfig:
     wandb: bool = False  # Log runs to Weights & Biases, in `output`/wandb; needs the extra [wandb].
     plugins: list[str] = option(list)  # Names of trackers from other packages. Example: [my_tracker].
     uri: str | None = None  # Address of the MLflow store. Null: SQLite in `output`. Example: http://127.0.0.1:5000.
-    system_metrics: bool = False  # Log CPU, memory, disk, network and GPU use to MLflow, every 10 s.
+    system_metrics: bool = False  # Log CPU, memory, disk, network and GPU use to MLflow (every 10 s) or Weights & Biases.
 
 
 @dataclass

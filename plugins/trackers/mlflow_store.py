@@ -199,9 +199,8 @@ class Tracker(Backend):
                 tags.REASON: end.get("reason"),
                 tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record.get(tags.PIECES, {}).items()),
             }
-            shown = {key: str(value) for key, value in stated.items() if value}
-            run_tags |= shown
-            run_tags[NOTE] = pages.of_run({**record, "tags": record["tags"] | shown}, result["metrics"], status, folder, report)
+            run_tags |= {key: str(value) for key, value in stated.items() if value}
+            run_tags[NOTE] = pages.of_folder(folder, record, status, report)
         self._set_tags(run_id, run_tags)
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)

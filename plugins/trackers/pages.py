@@ -16,6 +16,7 @@ from harness.comparison import arms
 from harness.config import schema
 from harness.document import Document, Picture, is_detail, markdown, without
 from harness.terminal import counted, scaled
+from harness.tracking import run_log
 
 NAMES = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, ...]])
 ALWAYS, MAIN = NAMES["always"], NAMES["main"]
@@ -113,6 +114,13 @@ def files_page(experiment: str, run_id: str, file: str = "") -> str:
     return f"#/experiments/{experiment}/runs/{run_id}/artifacts{file}?{TRAINING}"
 
 
+def of_folder(folder: Path, record: run_log.Record, status: str, report: str | None = None) -> str:
+    """Description of a run that has ended, with what its folder says of the end; `record` where the folder has none."""
+    result, record = run_log.result(folder), run_log.record(folder) or record
+    ended = {**record, "tags": record["tags"] | {tags.WARNING: run_log.said_of(result)}}
+    return of_run(ended, result["metrics"] if result else {}, status, folder, report)
+
+
 def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, folder: Path, report: str | None) -> str:
     """What the run is, how it ended, its main numbers, and links to files and report."""
     run_tags, reason = record["tags"], (record.get(tags.END) or {}).get("reason")
@@ -128,7 +136,7 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
         f"`{reason}`" if reason else "",
         "\n".join(["| | |", "| :-- | --: |", *rows]) if rows else "",
         f"**{said}**" if said and said != reason else "",
-        f"Files: `{folder.parent.name}/{folder.name}` below the output folder, and under Artifacts.",
+        f"Files: `{folder.parent.name}/{folder.name}` below the output folder.",
         f"[Report of the study]({report})" if report else "",
     ]
     return "\n\n".join(filter(None, paragraphs))

@@ -13,6 +13,7 @@ from harness.tracking.trackers import Backend
 
 try:
     from torch.utils.tensorboard import SummaryWriter
+    from torch.utils.tensorboard.summary import hparams
 except ImportError as error:
     raise InputError(f"tracking=tensorboard: {error}: pip install 'encoder-variant-harness[tensorboard]'") from error
 
@@ -50,15 +51,21 @@ class TensorBoard(Backend):
 
     def end(self, record: Record, folder: Path, status: str) -> None:
         writer, result = self._open(record), run_log.result(folder)
-        if result is not None:
-            for key, value in result["metrics"].items():
-                writer.add_scalar(key, value, result["steps"].get(key, 0), walltime=result["time"] / 1000)
-            main, _ = pages.main_and_details(result["metrics"], result["steps"], record["tags"].get(tags.TASK, ""))
-            stated = pages.parameters(record, MOST_PARAMETERS)
-            parameters = {key: pages.typed(value) for key, value in stated.items()} | {"status": status}
-            parameters[tags.ARM] = record["tags"].get(tags.ARM, "")  # the table's first column, for they are sorted by name
-            writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
+        values, steps = (result["metrics"], result.get("steps", {})) if result else ({}, {})
+        main, _ = pages.main_and_details(values, steps, record["tags"].get(tags.TASK, ""))
+        stated = pages.parameters(record, MOST_PARAMETERS)
+        parameters = {key: pages.typed(value) for key, value in stated.items()} | {"status": status}
+        parameters[tags.ARM] = record["tags"].get(tags.ARM, "")  # the table's first column, for they are sorted by name
+        *row, succeeded = hparams(parameters, main)
+        for summary in [*row, succeeded] if status == "finished" else row:  # `add_hparams` would begin another file
+            writer.file_writer.add_summary(summary)
+        for key, value in main.items():
+            writer.add_scalar(key, value, steps.get(key, 0), walltime=result["time"] / 1000 if result else None)
+        writer.add_text("run", pages.of_folder(folder, record, status))
         self._writers.pop(record["attempt"]).close()
+
+    def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:
+        self.send(record, folder)  # anew, for TensorBoard keeps the first columns of HPARAMS that it reads
 
     def sync_if_stale(self, record: Record, folder: Path) -> None:
         if not self._folder(record).is_dir():

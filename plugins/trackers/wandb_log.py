@@ -3,6 +3,8 @@
 WANDB_MODE, WANDB_PROJECT, WANDB_ENTITY and the login are those of wandb itself; offline runs are sent later by `wandb sync`.
 """
 
+import ast
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -27,7 +29,15 @@ STEP = "step"
 PROJECT = "encoder-variants"
 FOLDER = "wandb"
 
-CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None, "[]": []}
+CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None}
+
+
+def plain(text: str) -> Any:
+    """The value of a parameter: a constant, a number, a list, or else the words."""
+    if text.startswith("["):
+        with contextlib.suppress(ValueError, SyntaxError):
+            return ast.literal_eval(text)
+    return CONSTANTS.get(text, pages.typed(text))
 
 
 def nested(values: Mapping[str, str]) -> dict[str, Any]:
@@ -35,7 +45,7 @@ def nested(values: Mapping[str, str]) -> dict[str, Any]:
     sections: dict[str, Any] = {}
     for key, text in values.items():
         section, _, name = key.partition(".")
-        value = CONSTANTS.get(text, pages.typed(text))
+        value = plain(text)
         sections |= {section: sections.get(section, {}) | {name: value} if name else value}
     return sections
 
@@ -52,20 +62,23 @@ class WeightsAndBiases(Backend):
 
     def begin(self, record: Record, folder: Path) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        settings = wandb.Settings(silent=True, console="off", disable_git=True, save_code=False)
+        is_asked = record["parameters"].get("tracking.system_metrics") == "True"
+        is_pretraining = record["tags"].get(tags.TASK) == tags.PRETRAINING_TASK
+        settings = wandb.Settings(x_disable_stats=not is_asked, silent=True, console="off", disable_git=True, save_code=False)
         run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             id=record["attempt"],
             name=record["name"],
             group=re.sub(r"[/\\#?%:]", "_", self._study),
             tags=[text[:64] for key in ("arm", "task") if (text := record["tags"].get(key))],
-            job_type=record["tags"].get(tags.ROLE, tags.ROLE_RUN),
+            job_type=tags.PRETRAINING_TASK if is_pretraining else record["tags"].get(tags.ROLE, tags.ROLE_RUN),
             config=nested(record["parameters"]) | {"tags": record["tags"]},
             dir=str(self._folder),
             resume="allow" if self._is_online else None,  # offline it is ignored, with a warning: `wandb sync` joins the parts
             reinit="create_new",
             settings=settings,
         )
+        run.define_metric(STEP, hidden=True)
         run.define_metric("*", step_metric=STEP)
         self._runs[record["attempt"]] = (run, run.starting_step)
 
@@ -79,7 +92,9 @@ class WeightsAndBiases(Backend):
     def end(self, record: Record, folder: Path, status: str) -> None:
         run, _ = self._runs.pop(record["attempt"])
         result = run_log.result(folder)
-        run.summary.update({**(result["metrics"] if result else {}), "status": status, tags.WARNING: run_log.said_of(result)})
+        values = result["metrics"] if result else {}
+        run.notes = pages.of_folder(folder, record, status)
+        run.summary.update({**values, "status": status, tags.WARNING: run_log.said_of(result)})
         run.finish(exit_code=0 if status == "finished" else 1)
 
     def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:

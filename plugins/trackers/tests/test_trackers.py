@@ -49,6 +49,8 @@ def test_tensorboard_has_every_point_and_result(run_harness, small, output):
         events.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
     )
     assert row.session_start_info.hparams["arm"].string_value == "base"
+    assert len(list(folder.iterdir())) == 1  # TensorBoard leaves a file for good once there is a newer one
+    assert "Finished: score" in events.Tensors("run/text_summary")[-1].tensor_proto.string_val[0].decode()
     before = {path.name for path in folder.iterdir()}
     assert run_harness(*command).returncode == 0
     assert {path.name for path in folder.iterdir()} == before
@@ -69,6 +71,41 @@ def test_tensorboard_sees_points_that_are_added_while_it_watches(tmp_path):
         events.Reload()
     assert [event.step for event in events.Scalars("finetune/loss")] == [1, 2, 3]
     assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("status", "ends"), [("finished", True), ("failed", False)])
+def test_tensorboard_has_one_row_and_one_scalar_per_result(status, ends, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.hparams import metadata, plugin_data_pb2
+
+    from harness.plugins.trackers.tensorboard_log import TensorBoard
+
+    record = {"name": "run", "attempt": "one", "parameters": {"seed": "1"}, "tags": {"arm": "base"}}
+    tracker, log = TensorBoard(None, str(tmp_path), "s"), run_log.RunLog(tmp_path)
+    tracker.begin(record, tmp_path)
+    if ends:
+        log.value("eval/score", 0.5)
+        log.finish(status)
+    log.close()
+    tracker.end(record, tmp_path, status)
+    if ends:  # timing comes later
+        log = run_log.RunLog(tmp_path)
+        log.value("inference/latency_ms_p50", 2.0)
+        log.finish(status)
+        tracker.add(record, tmp_path, [])
+    (folder,) = (tmp_path / "tensorboard" / "s").iterdir()
+    events = EventAccumulator(str(folder))
+    events.Reload()
+
+    def read(tag):
+        return plugin_data_pb2.HParamsPluginData.FromString(events.SummaryMetadata(tag).plugin_data.content)
+
+    columns = {info.name.tag for info in read(metadata.EXPERIMENT_TAG).experiment.metric_infos}
+    scalars = {tag: len(events.Scalars(tag)) for tag in events.Tags()["scalars"]}
+    assert scalars == dict.fromkeys(columns, 1)
+    assert {"eval/score", "inference/latency_ms_p50"} <= columns if ends else not columns
+    assert read(metadata.SESSION_START_INFO_TAG).session_start_info.hparams["status"].string_value == status
+    assert (metadata.SESSION_END_INFO_TAG in events.summary_metadata) == ends
 
 
 @pytest.mark.long
@@ -96,10 +133,13 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
     logged = [(float(row["step"]), float(row["finetune/loss"])) for row in rows if "finetune/loss" in row]
     assert logged == [(point["step"], point["value"]) for point in points if point["key"] == "finetune/loss"]
     assert len(logged) == 4
-    (config,) = (
+    config, *_ = (
         {item.key: json.loads(item.value_json) for item in of.run.config.update} for of in records if of.HasField("run")
     )
     assert (config["finetune"]["max_steps"], config["task"]["name"], config["tags"]["arm"]) == (4, "bag", "base")
+    assert (config["task"]["scores"], config["model"]["layers_kept"]) == (["accuracy"], [])
+    assert "Finished: score" in [one.run.notes for one in records if one.HasField("run")][-1]
+    assert not any(one.HasField("stats") for one in records)  # tracking.system_metrics=false
     assert (type(config["seed"]), config["rerun"], config["finetune"]["early_stopping"]) == (int, False, None)
     summary = {item.key: item.value_json for one in records for item in one.summary.update}
     assert float(summary["eval/score"]) == values["eval/score"]
