@@ -69,6 +69,10 @@ def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = Fals
         )
     if not (folder / "config.json").is_file():
         raise InputError(f"{key}={init_from!r} lacks config.json; only config.json with {WEIGHTS} can be read")
+    if other := native.json_of(folder / "config.json", key).get("transformers_weights"):
+        raise InputError(
+            f"{key}={init_from!r}: config.json: expected {WEIGHTS}, got transformers_weights={other!r}: leave it out"
+        )
     if not any((folder / name).is_file() for name in (WEIGHTS, INDEX, *(PICKLES if pickles else ()))):
         pickled = next((f" and has a pickle, {name}" for name in PICKLES if (folder / name).exists()), "")
         raise InputError(f"{key}={init_from!r} lacks {WEIGHTS}{pickled}: only safetensors can be read; {CONVERTED}")

@@ -154,6 +154,14 @@ def test_a_pickle_is_never_read(planned, published):
         planned(["bad", "good"])
 
 
+@pytest.mark.parametrize("more", [(), ("model.provider=transformers",)])
+def test_weights_that_the_config_names_in_another_file_are_refused(planned, published, more):
+    config = json.loads((published / "config.json").read_text())
+    (published / "config.json").write_text(json.dumps(config | {"transformers_weights": "other.safetensors"}))
+    with pytest.raises(InputError, match=r"expected model\.safetensors, got transformers_weights='other\.safetensors'"):
+        planned(["bad", "good"], *more)
+
+
 def test_an_adapter_is_refused_with_the_name_of_its_model(planned, published):
     for name in ("config.json", "model.safetensors"):
         (published / name).unlink()
