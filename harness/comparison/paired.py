@@ -389,6 +389,18 @@ def item_error(score: float, items: float, headline: str | None = None) -> float
     return binomial
 
 
+STATED = "eval/rows"
+"""As many rows as a score counts as, by the error that another tool states."""
+
+
+def rows_with(score: float, error: float, headline: str | None = None) -> float:
+    """As many rows as leave a score with this error (`item_error`)."""
+    if headline in CORRELATIONS:
+        left = 1 - score**2
+        return max(1 + (left if headline == "matthews" else left**2) / error**2, 1 / error - 4)
+    return _rows(score * (1 - score), error)
+
+
 def score_interval(score: float, half: float, headline: str | None = None, items: float | None = None) -> tuple[float, float]:
     """Wilson's interval (Journal of the American Statistical Association 22, 1927) of as many items as have this half interval.
 
@@ -445,9 +457,12 @@ def influence_error(influences: Numbers, one: float) -> float:
 def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None:
     """Number of rows whose share scatters as a score does over the validation items; None where their number is unknown.
 
-    All of them for accuracy; for F1 and Matthews' correlation, as many as its recorded interval implies. A run of
-    F1 without one: labelled and predicted rows of the class, as many as the score of the majority baseline says, over 2 - F1.
+    As many as a stated error implies; else all of them for accuracy; for F1 and Matthews' correlation, as many as its recorded
+    interval implies. A run of F1 without one: labelled and predicted rows of the class, as many as the score of the majority
+    baseline says, over 2 - F1.
     """
+    if STATED in measured:
+        return measured[STATED]
     items = measured.get("eval/examples")
     is_share = headline != "matthews" and "f1" not in str(headline) and not str(headline).startswith("entity")
     is_share &= "eval/accuracy_by_piece" not in measured  # of minimal pairs: a mean over paradigms of unlike sizes

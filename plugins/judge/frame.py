@@ -20,7 +20,7 @@ import pandas as pd
 from harness import metrics, tags
 from harness.comparison.arms import HASH_DIGITS
 from harness.comparison.items import MEAN, Errors
-from harness.comparison.paired import Design, Numbers, grouped
+from harness.comparison.paired import STATED, Design, Numbers, grouped, rows_with
 from harness.comparison.runs import Run
 from harness.comparison.section import EXAMPLES, HEADLINE
 from harness.errors import InputError, on_one_line, refused_errors, some_of
@@ -288,7 +288,9 @@ def runs(frame: Frame, study: str, started: int, independent: bool = False) -> t
             if items and (arm, seed) in items.values:
                 errors[run_id] = Errors(MEAN, items.names, 1 - items.values[arm, seed])
                 content.update(errors[run_id].values.tobytes())
-            if (count := _items(row["value"], row["items"], row["error"])) is not None:
+            if row["error"] > 0:
+                values[STATED] = rows_with(row["value"], row["error"], params["task.headline"])
+            if (count := values.get(STATED) if math.isnan(row["items"]) else float(row["items"])) is not None:
                 values[EXAMPLES] = count
         run_tags = {tags.STUDY: study, tags.STATUS: "finished", tags.ARM: arm, tags.MODEL: arm, tags.SCALE: "", tags.TASK: task}
         alone = designed[task] in (Design.ITEMS, Design.TASKS)  # of one run of each arm the seeds need not agree
@@ -297,13 +299,6 @@ def runs(frame: Frame, study: str, started: int, independent: bool = False) -> t
         run_tags[tags.FINGERPRINT] = content.hexdigest()[:HASH_DIGITS]
         made.append(Run(run_id, name, started, run_tags, params, values))
     return made, errors
-
-
-def _items(value: float, items: float, error: float) -> float | None:
-    """How many items a score is over, as stated, or as its error says of a share."""
-    if not math.isnan(items):
-        return float(items)
-    return value * (1 - value) / error**2 if error > 0 and 0 < value < 1 else None
 
 
 def said(frame: Frame, independent: bool = False) -> list[str]:

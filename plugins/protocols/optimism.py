@@ -36,7 +36,9 @@ def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
     if name not in ("pearson", "spearman", "matthews"):
         raise ValueError(f"{name=}: expected accuracy, f1, pearson, spearman or matthews")
     ranked = [np.apply_along_axis(ranks, -1, one) if name == "spearman" else one for one in (labels, predicted)]
-    ours, theirs = (one - one.mean(axis=-1, keepdims=True) for one in ranked)
+    lows, highs = ([end(one, axis=-1, keepdims=True) for one in ranked] for end in (np.min, np.max))
+    scaled = [(one - low) / np.where(high > low, high - low, 1) for one, low, high in zip(ranked, lows, highs, strict=True)]
+    ours, theirs = (one - one.mean(axis=-1, keepdims=True) for one in scaled)
 
     def correlation(weights: Numbers) -> Numbers:
         of_ours, of_theirs, *products = (

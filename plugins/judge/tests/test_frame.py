@@ -278,6 +278,15 @@ def test_a_stated_error_is_as_many_items_as_have_it():
     assert [run.metrics[EXAMPLES] for run in runs] == pytest.approx([0.7 * 0.3 / 0.0004, 0.75 * 0.25 / 0.0004])
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews_correlation", "pearson", "spearmanr", "kendall"])
+@pytest.mark.parametrize("items", [None, 100_000])
+def test_a_difference_has_the_errors_that_are_stated(metric: str, items: int | None):
+    """Also where the number of items is stated, of which F1 and correlations vary more than accuracy."""
+    values = [0.80, 0.80, 0.80, 0.80, 0.801, 0.801, 0.801, 0.801]
+    change = change_of(compared(table(metric=metric, value=values, error=[0.003] * 4 + [0.004] * 4, items=items)))
+    assert change.evidence.found.items == pytest.approx(0.005, rel=0.001)
+
+
 def test_a_run_is_what_it_measured():
     """A ledger answers equal runs from its lines: names alone are not enough."""
     (first, *_), (other, *_) = (frame.runs(frame.checked(rows), "s", 0)[0] for rows in (table(), table(value=0.71)))

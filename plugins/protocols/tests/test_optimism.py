@@ -84,6 +84,15 @@ def test_another_score_is_refused():
         scores("f1_macro", np.ones(2), np.ones((1, 2)))
 
 
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+def test_a_correlation_is_that_of_any_unit(name: str):
+    rng = np.random.default_rng(0)
+    labels = rng.random(60)
+    predicted = np.stack([labels + rng.normal(0, 0.3, 60), np.full(60, 0.5)])
+    values = scores(name, 1e-6 * labels, 1e-6 * predicted)(np.ones((1, 60)))[:, 0]
+    assert values == pytest.approx([compute(TaskKind.regression, name, labels, one) for one in predicted])
+
+
 if __name__ == "__main__":
     print("| candidates | true | estimated | intervals that hold the truth |\n| :-- | --: | --: | --: |")
     for case in CASES:
