@@ -239,22 +239,23 @@ def quiet() -> Iterator[None]:
 
 def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
     """The shape of published weights that the library computes; InputError, which begins with `said`, for an unknown type."""
-    try:
-        known = _config(config_json)
-    except ValueError as error:
-        raise InputError(f"{said}: {error}") from error
-    options = {key: value for key, value in config_json.items() if key not in UNREAD} | remote_code.part_of(config_json)
-    is_masked = type(known) in _library().MODEL_FOR_MASKED_LM_MAPPING and not known.is_encoder_decoder
-    is_causal = type(known) in _library().MODEL_FOR_CAUSAL_LM_MAPPING and not is_masked and not known.is_encoder_decoder
-    text = _text(known)
-    shape = EncoderConfig(
-        encoder=TRANSFORMERS,
-        options=options,
-        vocab_size=getattr(text, "vocab_size", CODE_POINTS),
-        pad_token_id=text.pad_token_id if isinstance(text.pad_token_id, int) and text.pad_token_id >= 0 else 0,
-        pooling=Pooling.last if is_causal else Pooling.mean if known.is_encoder_decoder else Pooling.cls,
-        vector_pooling=Pooling.last if is_causal else Pooling.mean,
-    )
+    with refused_errors(f"{said}: transformers cannot read config.json"):
+        try:
+            known = _config(config_json)
+        except ValueError as error:
+            raise InputError(f"{said}: {error}") from error
+        options = {key: value for key, value in config_json.items() if key not in UNREAD} | remote_code.part_of(config_json)
+        is_masked = type(known) in _library().MODEL_FOR_MASKED_LM_MAPPING and not known.is_encoder_decoder
+        is_causal = type(known) in _library().MODEL_FOR_CAUSAL_LM_MAPPING and not is_masked and not known.is_encoder_decoder
+        text = _text(known)
+        shape = EncoderConfig(
+            encoder=TRANSFORMERS,
+            options=options,
+            vocab_size=getattr(text, "vocab_size", CODE_POINTS),
+            pad_token_id=text.pad_token_id if isinstance(text.pad_token_id, int) and text.pad_token_id >= 0 else 0,
+            pooling=Pooling.last if is_causal else Pooling.mean if known.is_encoder_decoder else Pooling.cls,
+            vector_pooling=Pooling.last if is_causal else Pooling.mean,
+        )
     return shape_of(shape)
 
 

@@ -109,7 +109,9 @@ class Family:
             kind = {"gamma": "weight", "beta": "bias"}.get(kind, kind)  # as the oldest checkpoints call them
             matches = ((theirs.fullmatch(module), ours) for theirs, ours in modules.items())
             ours, _, part = next((ours.format(*match.groups()) for match, ours in matches if match), "").partition("#")
-            parts.setdefault(f"{ours}.{kind}" if ours else published, {})[int(part or 0)] = tensor
+            rows = parts.setdefault(f"{ours}.{kind}" if ours else published, {})
+            if not torch.equal(rows.setdefault(int(part or 0), tensor), tensor):
+                raise ValueError(f"two different tensors for {name}: expected one; delete the other, perhaps .gamma or .beta")
         return {name: _fused([rows[part] for part in sorted(rows)]) for name, rows in parts.items()}
 
     def unrenamed(self, state: Mapping[str, Tensor], encoder: Sequence[str]) -> tuple[State, list[str]]:

@@ -314,6 +314,15 @@ def test_a_config_that_no_model_can_be_built_of_is_refused(config, said):
         foreign.published_shape(config, "model.init_from='x'")
 
 
+@pytest.mark.parametrize(
+    "key", [{"num_attention_heads": "4"}, {"text_config": {"a": 1}}, {"text_config": [1]}, {"hidden_size": []}]
+)
+def test_values_that_the_library_cannot_read_are_refused(key):
+    """It fails by errors of many kinds, its own among them."""
+    with pytest.raises(InputError, match=r"^x: "):
+        foreign.published_shape({"model_type": "mpnet"} | key, "x")
+
+
 def test_code_that_a_folder_brings_is_not_run(tmp_path):
     config = {"model_type": "bert", **TINY, "pad_token_id": 0, "auto_map": {"AutoModel": "acting.Model"}}
     (tmp_path / "acting.py").write_text("raise SystemExit('acted')")

@@ -1,5 +1,6 @@
 """Published families against transformers: same hidden states, logits and gradients from the same tensors."""
 
+import contextlib
 import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -277,6 +278,15 @@ def test_half_a_pooler_is_missing_not_fresh():
     given, state = bert()
     del state["bert.pooler.dense.bias"]
     with pytest.raises(ValueError, match=r"missing: pooler\.dense\.bias$"):
+        loaded(given, state)
+
+
+@pytest.mark.parametrize(("twin", "change", "is_refused"), [("gamma", 0, False), ("gamma", 1, True), ("beta", 1, True)])
+def test_two_tensors_for_one_place_must_be_equal(twin, change, is_refused):
+    given, state = bert()
+    norm = "bert.embeddings.LayerNorm."
+    state[norm + twin] = state[norm + {"gamma": "weight", "beta": "bias"}[twin]] + change
+    with pytest.raises(ValueError, match="two different tensors for") if is_refused else contextlib.nullcontext():
         loaded(given, state)
 
 
