@@ -58,7 +58,7 @@ class TensorBoard(Backend):
         parameters[tags.ARM] = record["tags"].get(tags.ARM, "")  # the table's first column, for they are sorted by name
         *row, succeeded = hparams(parameters, main)
         for summary in [*row, succeeded] if status == "finished" else row:  # `add_hparams` would begin another file
-            writer.file_writer.add_summary(summary)
+            writer.file_writer.add_summary(summary)  # type: ignore[attr-defined]  # its constructor makes it
         for key, value in main.items():
             writer.add_scalar(key, value, steps.get(key, 0), walltime=result["time"] / 1000 if result else None)
         writer.add_text("run", pages.of_folder(folder, record, status))
