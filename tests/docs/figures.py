@@ -77,14 +77,14 @@ def cells(study: str, arm: str, *columns: str) -> str:
 
 CHANGED = {
     "half_depth": "half of the layers",
-    "embedding_128": "word vectors of 128",
-    "factorized": "word vectors of 64",
+    "embedding_128": "128-dimensional word vectors",
+    "factorized": "64-dimensional word vectors",
     "three_groups": "three layers, each used twice",
     "shared": "one layer used six times",
     "swiglu": "SwiGLU",
     "window_64": "a window of 64",
     "window_16": "a window of 16",
-    "embedding_128+half_depth": "half of the layers with word vectors of 128",
+    "embedding_128+half_depth": "half of the layers with 128-dimensional word vectors",
     "factorized+shared+swiglu+windowed": "all four",
 }
 """Change of the published encoder -> its name in a sentence."""
