@@ -15,6 +15,7 @@ def test_attention_runs_on_the_cpu_and_has_no_memory_of_a_gpu():
     assert [row["unit"] for row in rows] == ["x", "ms", "ms"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phase", ["fine-tuning", "pretraining"])
 def test_our_side_trains(phase):
     side = gpu.Ours(gpu.Machine(MACHINE), gpu.TINY, phase, 16, 2, compiled=False)

@@ -42,6 +42,7 @@ def test_a_repeated_split_has_the_same_sequences_in_turn():
     assert len(repeated) == len(repeated.items) == 5
 
 
+@pytest.mark.long
 def test_both_sides_have_as_many_parameters():
     theirs = peers.transformers.BertForSequenceClassification(peers.bert(MINI, num_labels=2))
     ours = build_classifier(MINI, 2, 0)

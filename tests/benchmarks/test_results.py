@@ -50,6 +50,7 @@ def test_the_file_is_named_after_hardware_and_day(tmp_path, hardware):
     assert table["versions"]["torch"]
 
 
+@pytest.mark.long
 def test_one_benchmark_again_on_the_same_day_leaves_the_others(tmp_path, hardware):
     hardware("2026-11-21")
     results.write(tmp_path, {"finetune": [figure()], "pretrain": [figure(value=5.0)]}, "quick")
@@ -97,6 +98,7 @@ def test_two_machines_of_one_name_have_a_file_each_on_the_same_day(tmp_path, har
     assert peaks == {"s-2026-11-21": (400.0, 400.0), "2026-11-21-2": (210.0, 210.0)}
 
 
+@pytest.mark.long
 def test_the_peak_is_measured():
     assert results.peak_gflops() > 1
 

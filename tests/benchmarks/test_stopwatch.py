@@ -22,6 +22,7 @@ def watched(tmp_path, *parts):
     return stopwatch.watch([sys.executable, "-c", "\n".join(["import sys, time", *parts])], tmp_path)
 
 
+@pytest.mark.long
 def test_lines_on_a_terminal_have_the_seconds_until_each(tmp_path):
     found = watched(
         tmp_path, LIVE, "assert sys.stdout.isatty()", "time.sleep(0.2)", 'print("\\r\\x1b[K[1/9] base: finished in 1 s")'
@@ -32,6 +33,7 @@ def test_lines_on_a_terminal_have_the_seconds_until_each(tmp_path):
     assert found.until("report:") == []
 
 
+@pytest.mark.long
 def test_a_table_counts_once_it_has_every_arm(tmp_path):
     part = TABLE.replace('"albert", ', "")
     found = watched(

@@ -293,9 +293,8 @@ def test_a_reason_has_its_command(listed):
     assert all((ROOT / name).exists() for name in named)
 
 
-@pytest.mark.parametrize(
-    "command", [pytest.param(one, marks=pytest.mark.long if "experiment" in one.line else ()) for one in COMPOSING], ids=shown
-)
+@pytest.mark.long
+@pytest.mark.parametrize("command", COMPOSING, ids=shown)
 def test_a_command_composes(command, work):
     name, words = harness_words(command)
     assert composed(name, filled(words, {}))
@@ -303,12 +302,14 @@ def test_a_command_composes(command, work):
         get_args_parser().parse_args(["1" if word == "K" else word for word in command.words[1:]])
 
 
+@pytest.mark.long
 def test_a_wrong_key_is_noticed(work):
     for name, words in (("run", ["-m", "model=base,alberta"]), ("plan", ["finetune.rate=1"]), ("profile", ["scal=mini"])):
         with pytest.raises(Exception, match=r"unknown|did you mean"):
             composed(name, words)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", PARSING, ids=shown)
 def test_a_command_that_is_not_run_is_parsed(command, work):
     name, words = harness_words(command)

@@ -7,6 +7,7 @@ import pytest
 from tests.docs import figures
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", figures.DOCUMENTS, ids=lambda path: path.name)
 def test_a_document_has_the_figures_and_outputs_of_the_files(path):
     """Where it does not: python tests/docs/figures.py --write."""
@@ -59,6 +60,7 @@ CLAIMS = re.compile(
 """Words that say more of a difference than a verdict does; where one is right, the sentence is filled in from the report."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("document", ["README.md", "docs/studies.md"])
 def test_a_sentence_on_a_result_says_no_more_than_its_verdict(document):
     """A difference that is not shown is neither a loss nor none."""

@@ -6,6 +6,7 @@ import import_picture
 import pytest
 
 
+@pytest.mark.long
 def test_the_picture_has_the_packages_that_there_are():
     """`python tests/docs/import_picture.py` draws it anew."""
     picture = import_picture.PICTURE.read_text(encoding="utf-8")

@@ -48,6 +48,7 @@ def test_a_link_to_no_file_and_one_to_no_heading_are_found():
     assert dead_links(ROOT / "README.md", text) == ["docs/nowhere.md", "README.md#nothing"]
 
 
+@pytest.mark.long
 def test_pages_that_code_names_exist():
     sources = [path for folder in ("conf", "harness", "models", "reports") for path in (ROOT / folder).rglob("*.*")]
     named = {

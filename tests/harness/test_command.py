@@ -151,6 +151,7 @@ def test_what_a_living_writer_writes_stays(writer, tmp_path):
     assert [*tmp_path.glob(".target.*")]
 
 
+@pytest.mark.long
 def test_clean_waits_for_no_command_and_commands_wait_for_clean(start_process, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = paths.made(tmp_path / "out")

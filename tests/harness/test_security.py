@@ -86,11 +86,13 @@ def test_pickled_weights_alone_are_refused(tell, published, key):
     assert_refused(tell("task=bag", *more, f"{key}={published}"), key, "lacks model.safetensors", "can be read")
 
 
+@pytest.mark.long
 def test_a_pickle_under_the_name_of_sound_weights_is_refused(tell, published):
     pickled(published / "model.safetensors")
     assert_refused(tell("task=bag", f"model.init_from={published}"), f"{published / 'model.safetensors'} cannot be read")
 
 
+@pytest.mark.long
 def test_a_config_of_a_run_with_a_tag_is_refused(tell, tmp_path):
     folder = tmp_path / "theirs"
     (folder / "checkpoint").mkdir(parents=True)
@@ -128,22 +130,26 @@ def root(tmp_path: Path) -> Path:
 SST2 = ("task=sst2", "data=local")
 
 
+@pytest.mark.long
 def test_scripts_beside_data_are_ignored(root, compose):
     (root / "glue" / "glue.py").unlink()
     (config,) = compose(*SST2, f"data.root={root}")
     assert sources.load(config, "train").columns["label"] == [1, 0] * 5
 
 
+@pytest.mark.long
 def test_a_script_in_the_place_of_data_is_refused(tell, root):
     for path in (root / "glue").rglob("*.parquet"):
         path.unlink()
     assert_refused(tell(*SST2, f"data.root={root}"), "sst2", "cannot be loaded")
 
 
+@pytest.mark.long
 def test_a_script_for_the_whole_data_set_is_refused(tell, root):
     assert_refused(tell(*SST2, f"data.root={root}"), "Dataset scripts are no longer supported, but found glue.py")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["root/glue/glue.py", "root/glue"])
 def test_a_path_for_a_name_on_the_hub_runs_no_script(tell, root, name):
     for path in (root / "glue").rglob("*.parquet"):
@@ -219,6 +225,7 @@ def test_a_later_arm_of_a_sweep_sets_no_logging(tell, tmp_path, way):
         assert (tmp_path / "kept").read_text() == "kept"
 
 
+@pytest.mark.long
 def test_a_file_in_the_place_of_a_default_of_hydra_changes_nothing(tell, tmp_path):
     """Folders of the user are searched before the launchers that plugins have."""
     for name in ("config", "launcher/basic", "launcher/joblib"):
@@ -229,6 +236,7 @@ def test_a_file_in_the_place_of_a_default_of_hydra_changes_nothing(tell, tmp_pat
         assert refused.err.count("\n") == 1, refused.err
 
 
+@pytest.mark.long
 def test_a_config_in_the_place_of_the_shipped_one_sets_no_logging(tell, tmp_path):
     (tmp_path / "my").mkdir()
     (tmp_path / "my" / "mine.yaml").write_text("defaults: [config, override hydra/job_logging: default, _self_]\n")
@@ -251,6 +259,7 @@ def test_a_file_sends_no_password_to_its_server(tell, compose, tmp_path, monkeyp
     assert len(compose(*command, "tracking.uri=http://127.0.0.1:9")) == 1
 
 
+@pytest.mark.long
 def test_a_file_may_choose_a_launcher_and_what_is_swept(compose, tmp_path):
     (tmp_path / "my" / "experiment").mkdir(parents=True)
     text = (

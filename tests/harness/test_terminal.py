@@ -48,6 +48,7 @@ def test_command_ends_quietly_where_its_reader_has_ended(start_process, argument
     assert (process.returncode, err) == (code, "")
 
 
+@pytest.mark.long
 def test_output_that_is_read_is_whole(run_python):
     done = run_python("-m", "harness", "--version")
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)

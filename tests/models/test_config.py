@@ -34,6 +34,7 @@ def test_round_to_takes_the_nearest_multiple_and_at_least_one(value, rounded):
     assert round_to(value, 8) == rounded
 
 
+@pytest.mark.long
 def test_layers_run_the_groups_of_published_albert():
     """Over all shapes of up to 48 layers; integers alone differ for 13 of them, of which 18 layers in 14 groups are one."""
     shapes = [(depth, groups) for depth in range(1, 49) for groups in range(1, depth + 1)]

@@ -135,6 +135,7 @@ def test_variant_says_what_the_published_config_says(name, scale, family, settin
     assert resolved(variant(name, scale, **unread)) == resolved(config_of(given))
 
 
+@pytest.mark.long
 def test_albert_large_and_modernbert_have_their_published_counts():
     """A classifier of two classes on ALBERT-large; ModernBERT's encoders, as transformers counts them."""
     assert count_of(variant("albert", "large"), "sequence_classification_2") == 17_686_018

@@ -14,6 +14,7 @@ def logged(tracking, arm: str, seed: int = 0, **more):
     return tracking.log(arm, seed, **{"fingerprint": "0123456789", "attempt": f"{arm}{seed}"} | more)
 
 
+@pytest.mark.long
 def test_one_row_a_run_and_none_for_aa_replicates(tracking, typical):
     for arm in ("base", "albert"):
         for seed in (0, 1):

@@ -41,6 +41,7 @@ def test_nothing_compares(text, files):
     assert "albert is the only arm" in files["report.html"].decode()
 
 
+@pytest.mark.long
 def test_the_only_arm_needs_no_name_and_the_first_sentence_says_what_it_reached(make_run, study_of, typical):
     unscored = make_run("albert", task="mrpc", values={"model/params_total": 1e6})  # its task is not that of the score
     runs = [unscored, make_run("albert", values=typical(1, 0.80))]

@@ -138,6 +138,7 @@ def test_a_study_of_more_arms_or_runs_or_of_pretraining_is_large(make_run, pretr
     assert not compare("s", large[name]).is_small
 
 
+@pytest.mark.long
 def test_what_a_small_study_swept_is_the_one_picture(make_run, study_of):
     runs = [
         make_run(

@@ -557,6 +557,7 @@ def test_a_small_file_of_texts_that_take_gigabytes_is_refused_before_they_are_ma
     assert pyarrow.default_memory_pool().max_memory() <= before + (1 << 26)
 
 
+@pytest.mark.long
 def test_texts_within_lists_and_maps_count_too():
     text = pyarrow.array([[("a", LONG_TEXT)]] * 10, pyarrow.map_("string", "string"))
     content = written(pyarrow.table({"tags": text, "answers": pyarrow.array([[LONG_TEXT]] * 10)}))

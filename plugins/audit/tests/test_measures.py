@@ -65,6 +65,7 @@ def test_flops_of_parts_are_the_products_of_their_shapes(tools):
     assert flops("attention", rate=True, **half) == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_training_memory_has_four_parts(tools):
     reading = claims.TrainingMemory(of=TINY, lengths=[16], batch_sizes=[2, 8])
     small, large = measure(reading, tools).points
@@ -130,6 +131,7 @@ def test_what_a_paper_states_is_its_own_figure(tools):
     ]
 
 
+@pytest.mark.long
 def test_days_of_pretraining_are_flops_over_rate(tools):
     def days(**more) -> list[float]:
         return values(claims.PretrainingDays(of=f"{TINY} pretrain=mlm", tokens=1e9, **more), tools)

@@ -17,6 +17,7 @@ def counted(parts: dict[str, float]) -> dict[str, float]:
     return values | {"model/params_total": sum(parts.values())}
 
 
+@pytest.mark.long
 def test_arms_on_changed_weights_say_where_their_parameters_come_from(make_run, study_of):
     """Only where some are derived; an arm without weights is left out, and one whose changed weights were trained since."""
 

@@ -108,6 +108,7 @@ def test_average_is_compared_in_pairs_of_seeds(tracking):
     assert rows.loc["base", "sd"] == pytest.approx(0.01886, abs=1e-5)
 
 
+@pytest.mark.long
 def test_one_task_alone_is_no_glue(tracking):
     log(tracking, "base", {"cola": (0.3,)})
     text, summary = reported()

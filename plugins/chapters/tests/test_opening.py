@@ -73,6 +73,7 @@ def test_values_beside_a_panel_are_no_ticks_of_the_next_one(result):
         assert max(ends) + 0.1 * figure.dpi < following.get_window_extent().x0
 
 
+@pytest.mark.long
 def test_the_first_picture_of_a_swept_number_is_its_curve(make_run, study_of):
     """Arms are points on the axis of the number; the default has its value without naming it, and the control none."""
     lifted = {tags.LIFTED: '["pretrain.mask_rate"]'}

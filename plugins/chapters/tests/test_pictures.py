@@ -20,6 +20,7 @@ def test_costs_that_are_nearly_equal_look_nearly_equal(make_run, other):
     assert low < 1.0 <= other < high
 
 
+@pytest.mark.long
 def test_what_is_the_same_in_all_arms_is_in_no_picture_and_said_in_a_line(make_run, study_of):
     """Fifteen arms of one shape, such as a sweep of rates, have one number of parameters."""
     parts = {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}

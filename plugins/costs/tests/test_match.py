@@ -156,6 +156,7 @@ def test_a_command_without_the_plug_in_says_so(runs, monkeypatch):
     assert plan.with_sizes(published) == published
 
 
+@pytest.mark.long
 def test_a_model_without_products_is_refused_by_flops(compose):
     (config,) = compose("scale=tiny", "model=static", "task=retrieval", "finetune=contrastive")
     with pytest.raises(InputError, match="match=flops: static multiplies no matrices here"):

@@ -51,6 +51,7 @@ def timed(monkeypatch):
     return count
 
 
+@pytest.mark.long
 def test_a_shape_as_fast_as_the_baseline_is_found_within_the_noise(runs, timed):
     base, deep = (resolved(one) for one in match.resized(runs, resolved))
     assert deep.label == "deep (latency as base)"
@@ -82,6 +83,7 @@ def test_what_was_timed_once_is_not_timed_again(runs, timed):
     assert timed[0] == launches > 0
 
 
+@pytest.mark.long
 def test_a_corrupt_file_of_shapes_is_kept_aside_and_they_are_timed_again(runs, timed, tmp_path):
     match.resized(runs, resolved)
     (kept,) = tmp_path.rglob(match.SHAPES_FILE)

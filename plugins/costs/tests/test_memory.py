@@ -47,6 +47,7 @@ def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
         assert hfu / mfu == pytest.approx(more, rel=0.05)
 
 
+@pytest.mark.long
 def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
     """With the arithmetic that `auto` stands for, so that no row decides anew."""
     seen = []
@@ -56,6 +57,7 @@ def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
     assert [config.hardware.dtype for config in seen] == [Dtype.bf16]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,6 +137,7 @@ def test_a_missing_number_is_a_dash():
     assert line == ["measured", "4", "no", "1.0", "1.0", "2.0", "-", "-", "4.0", "-"]
 
 
+@pytest.mark.long
 def test_both_sides_of_the_border_are_named(compose, monkeypatch):
     (config,) = compose("scale=tiny", "task=bag", "hardware.threads=1")
 

@@ -55,6 +55,7 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
     assert "torch sees no CUDA device" in measured.missing["timing"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -76,6 +77,7 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch
     assert message in err
 
 
+@pytest.mark.long
 def test_an_absent_gpu_is_refused_before_anything_is_measured_or_written(capsys, tmp_path, monkeypatch):
     if pytest.importorskip("torch").cuda.is_available():
         pytest.skip("the missing device is there")
@@ -105,6 +107,7 @@ def test_a_matched_variant_is_profiled_in_its_new_shape_beside_the_published_one
     assert not (tmp_path / "multirun").exists()
 
 
+@pytest.mark.long
 def test_columns_are_named_by_what_differs(compose):
     (config,) = compose("scale=tiny", "task=bag", "hardware.threads=1")
     longer = replace(config, measure=replace(config.measure, length=32))

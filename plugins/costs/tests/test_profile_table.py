@@ -79,6 +79,7 @@ def test_what_is_the_same_in_every_round_has_no_interval(measured):
     assert row(text, "latency, wall clock, ms") == ["8", "0.0 %", "8", "1.000"]
 
 
+@pytest.mark.long
 def test_of_equal_variants_one_family_in_twenty_is_resolved():
     """Log normal times of one spread, five rounds, three variants."""
     stream, resolved, families = random.Random(1), 0, 1000

@@ -182,6 +182,7 @@ def test_hardware_does_what_the_model_needs_and_its_layers_once_more():
     assert again.hardware - again.model == 3 * layers.flops(16)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phase", ["finetune", "pretrain"])
 @pytest.mark.parametrize("model", ["bilstm", "static"])
 def test_a_body_without_layers_to_compute_again_is_refused_by_key(compose, phase, model):

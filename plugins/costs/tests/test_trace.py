@@ -72,6 +72,7 @@ def test_components_of_every_model_add_up(name):
         assert spent.parts_ms["forward"]["head"] > 0
 
 
+@pytest.mark.long
 def test_training_step_has_all_phases_and_components_both_ways():
     spent = spent_on(config_of("base"))[trace.STEP].parts_ms
     for phase in ("forward", "backward"):
@@ -130,6 +131,7 @@ def test_parts_that_do_not_add_up_are_an_error():
         spent.checked()
 
 
+@pytest.mark.long
 def test_every_weight_outside_of_recurrent_layers_has_a_component():
     for name in MODELS:
         model = build_classifier(config_of(name).model, 2, 0)
@@ -149,6 +151,7 @@ def test_ranges_are_gone_afterwards_and_name_their_module():
     assert of_range("aten::norm") is None
 
 
+@pytest.mark.long
 def test_trace_of_both_calls_is_written_as_chrome_reads_it(tmp_path):
     measured = Subject(config_of("windowed"), Machine(HardwareConfig(threads=1)))
     traced = trace.trace(measured, Request(()), tmp_path)

@@ -78,6 +78,7 @@ def test_what_no_task_can_tell_passes_nobody(log, capsys, before, after, reason)
     assert "not judged" in text
 
 
+@pytest.mark.long
 def test_a_loss_from_a_ceiling_is_still_one(log, capsys):
     log("base", [0.999, 0.998, 1.0], "old")
     log("base", [0.95, 0.951, 0.949])
@@ -85,6 +86,7 @@ def test_a_loss_from_a_ceiling_is_still_one(log, capsys):
     assert (code, "inferior" in text) == (1, True)
 
 
+@pytest.mark.long
 def test_runs_of_the_old_study_are_not_superseded_by_the_new(log, capsys):
     """Both have the same arm, seeds and conditions: in one report, the newer would count alone."""
     log("base", BEFORE)
@@ -136,6 +138,7 @@ def test_a_lost_arm_fails(log, capsys):
     assert gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%", "--arm", "base")[0] == 0
 
 
+@pytest.mark.long
 def test_an_archive_is_judged_by_its_predictions_as_its_report_is(capsys):
     """Its runs err on the same items: without their predictions, the items alone would leave 3.5 points open."""
     uri, study = str(Path(reports.__file__).parent / "examples" / "before_after"), "before_after"
@@ -178,6 +181,7 @@ def test_an_arm_that_diverged_with_some_seeds_is_not_judged_by_the_others(tracki
     assert gate(capsys, *limits)[0] == 0
 
 
+@pytest.mark.long
 def test_an_arm_of_which_no_run_finished_fails(log, tracking, capsys):
     for arm in ("base", "good"):
         log(arm, BEFORE)
@@ -189,6 +193,7 @@ def test_an_arm_of_which_no_run_finished_fails(log, tracking, capsys):
     assert gate(capsys, "--study", "new", "--max-drop", "2points", "--arm", "lost")[0] == 1
 
 
+@pytest.mark.long
 def test_masked_accuracies_over_two_vocabularies_are_not_compared(tracking, capsys):
     for arm, kind in (("base", "wordpiece"), ("other", "bpe")):
         for seed in range(3):
@@ -206,6 +211,7 @@ def test_one_arm_alone_has_nothing_to_be_judged_against(log, capsys):
     assert (code, text) == (1, "failed: nothing to judge: the study has no other arm\n")
 
 
+@pytest.mark.long
 def test_the_margin_of_a_rate_is_that_of_its_test(tracking, capsys):
     """5 % slower is a rate of 1/1.05: 4.8 % lower."""
     tracking.log_timed("base", [10.0, 10.1, 9.9, 10.0])
@@ -220,6 +226,7 @@ def test_the_margin_of_a_rate_is_that_of_its_test(tracking, capsys):
         assert test["margin"] == pytest.approx(test["before"] * (0.05 if sign < 0 else 1 - 1 / 1.05))
 
 
+@pytest.mark.long
 def test_two_studies_without_a_common_arm_fail(log, capsys):
     log("base", BEFORE, "old")
     log("other", BEFORE)
@@ -237,6 +244,7 @@ def test_a_lost_task_fails(log, capsys):
     assert "base has no finished run of this task: sst2 base eval/score" in text
 
 
+@pytest.mark.long
 def test_timings_of_two_sessions_are_not_judged(tracking, typical, capsys):
     for study, session in (("old", "s1"), ("new", "s2")):
         for replicate in ({}, {"replicate": "true"}):
@@ -246,6 +254,7 @@ def test_timings_of_two_sessions_are_not_judged(tracking, typical, capsys):
     assert "not launched side by side in one session; run both arms in one command" in " ".join(text.split())
 
 
+@pytest.mark.long
 def test_timings_of_one_session_are_judged_by_round(tracking, capsys):
     tracking.log_timed("base", [10.0, 10.1, 9.9, 10.0])
     tracking.log_timed("base", [10.1, 10.0, 10.0, 9.9], replicate="true")

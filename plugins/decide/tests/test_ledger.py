@@ -45,6 +45,7 @@ def lines() -> list[dict]:
     return [json.loads(line) for line in Path("loop.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_a_loop_of_50_candidates_keeps_the_three_that_are_better(make_run, tmp_path):
     """Scores of one seed scatter by half a point: 3 are better by 6, 11 worse by 10, 5 cost 2 % more, 2 have two seeds."""
     rng = np.random.default_rng(0)
@@ -102,6 +103,7 @@ def test_json_says_what_was_found_and_at_which_level(two, capsys):
     ]
 
 
+@pytest.mark.long
 def test_what_is_not_shown_says_how_many_seeds_and_hours_would_settle_it(log, tracking, typical, capsys):
     for arm, scores in {"base": [0.8, 0.8, 0.8], "new": [0.81, 0.78, 0.8]}.items():
         for seed, score in enumerate(scores):
@@ -161,6 +163,7 @@ def test_the_baseline_moves_when_the_user_says_so(two, log, capsys):
     assert gate(capsys, *LEDGER, limits=())[1].endswith("Pareto-optimal by measured means: only the baseline\n")
 
 
+@pytest.mark.long
 def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
     for study in ("new", "again"):
         for arm in ("base", "arm"):
@@ -211,6 +214,7 @@ def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, c
     assert not content or Path("loop.jsonl").read_text(encoding="latin-1") == content
 
 
+@pytest.mark.long
 def test_arms_that_are_more_than_the_looks_left_spend_none(two, log, capsys):
     log("other", [score + 0.2 for score in BASE], 0.5e9)
     code, text = gate(capsys, *LEDGER, "--looks", "1")
@@ -228,6 +232,7 @@ def test_a_ledger_is_shown_alone(two, capsys, more):
     assert (code, "gate needs study=NEW or RESULTS, or ledger=FILE alone to show it" in text) == (2, True)
 
 
+@pytest.mark.long
 def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, capsys, tmp_path):
     with mounted(tmp_path / "disk", 1 << 16) as disk:
         ledger = ("--ledger", str(disk / "loop.jsonl"))
@@ -247,6 +252,7 @@ def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, cap
         assert [json.loads(line)["arm"] for line in (disk / "loop.jsonl").read_text().splitlines()] == ["good", "other"]
 
 
+@pytest.mark.long
 def test_a_ledger_that_cannot_be_changed_is_one_line_and_can_be_shown(two, log, capsys, tmp_path):
     with mounted(tmp_path / "disk", 1 << 20) as disk:
         ledger = ("--ledger", str(disk / "loop.jsonl"))

@@ -68,6 +68,7 @@ def test_an_equal_arm_fails_as_often_as_the_design_says(seeds):
     assert found[Outcome.INFERIOR] / STUDIES <= 0.01
 
 
+@pytest.mark.long
 def test_an_arm_worse_than_allowed_is_called_inferior():
     found = outcomes(-0.06, 5)
     assert found[Outcome.INFERIOR] / STUDIES > 0.9

@@ -59,6 +59,7 @@ def test_one_value_that_is_trained_or_timed_is_unsure_and_a_count_is_exact(log, 
     assert groups(pick(capsys, "--max-params", "2e6")[1]) == {"Fits": ["base"]}
 
 
+@pytest.mark.long
 def test_a_limit_of_nothing_is_missed_by_the_value_itself(log, capsys):
     log("base", 0.9)
     code, text = pick(capsys, "--max-params", "0", "--at-most", "finetune/duration_s=0")
@@ -85,6 +86,7 @@ def test_what_was_not_measured_is_unsure(log, tracking, capsys):
     assert "latency, wall clock: not measured (sst2)" in text
 
 
+@pytest.mark.long
 def test_latency_is_judged_by_its_launches(tracking, capsys):
     tracking.log_timed("fast", [9.0, 9.1, 9.05, 9.02])
     tracking.log_timed("fast", [9.1, 9.0, 9.02, 9.05], replicate="true")
@@ -95,6 +97,7 @@ def test_latency_is_judged_by_its_launches(tracking, capsys):
     assert "9.04 [8.91, 9.18] ms" in text
 
 
+@pytest.mark.long
 def test_scores_of_one_study_meet_times_of_another_under_other_conditions(tracking, typical, capsys):
     scores = {name: value for name, value in typical(1.0, 0.9).items() if name.startswith("eval/")}
     for arm in ("fast", "slow", "untimed"):
@@ -124,6 +127,7 @@ def test_a_time_fits_for_certain_only_beside_a_noise_floor_that_supports_it(trac
     assert "noise floor" in text
 
 
+@pytest.mark.long
 def test_two_seeds_and_a_constant_answer_fit_no_limit_for_certain(log, capsys):
     log("two", 0.9, seeds=2)
     log("constant", 0.512, seeds=3)
@@ -134,6 +138,7 @@ def test_two_seeds_and_a_constant_answer_fit_no_limit_for_certain(log, capsys):
     assert groups(pick(capsys, "--at-least", "eval/score=0.8")[1])["Does not fit"] == ["constant"]
 
 
+@pytest.mark.long
 def test_the_headline_score_by_its_own_name_fits_no_more_than_as_the_score(tracking, typical, capsys):
     for seed in range(3):
         score = 0.51 + 0.001 * seed
@@ -152,6 +157,7 @@ def test_a_limit_on_the_wall_clock_stays_one_beside_that_of_the_device(tracking,
     assert (head.count("latency"), head.count("device time")) == (2, 1)
 
 
+@pytest.mark.long
 def test_an_arm_that_diverged_with_a_seed_fits_no_score_for_certain(log, tracking, capsys):
     log("shaky", 0.9)
     limits = ("--at-least", "eval/score=0.8", "--max-params", "5e6")
@@ -163,6 +169,7 @@ def test_an_arm_that_diverged_with_a_seed_fits_no_score_for_certain(log, trackin
     assert groups(pick(capsys, "--max-params", "5e6")[1]) == {"Fits": ["shaky"]}
 
 
+@pytest.mark.long
 def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
     log("base", 0.9, study="A")
     log("small", 0.9, 2.0, study="B")

@@ -65,6 +65,7 @@ def test_a_pilot_says_how_pairs_scatter_and_what_it_has(make_run):
     assert (plan.arms, plan.tasks, plan.items, plan.score) == (3, 1, 200, pytest.approx(np.mean(means)))
 
 
+@pytest.mark.long
 def test_one_run_of_each_arm_says_what_its_items_leave_open(tmp_path, capsys):
     """A hundred items: the arms err on 30 and 20, on ten of them both."""
     right = {"base": [item >= 30 for item in range(100)], "new": [not 20 <= item < 40 for item in range(100)]}
@@ -85,6 +86,7 @@ PILOT = "model,task,run,metric,value\n" + "".join(
 )
 
 
+@pytest.mark.long
 def test_the_command_says_what_it_knows_and_from_where(tmp_path, capsys):
     file = tmp_path / "pilot.csv"
     file.write_text(PILOT, "utf-8")

@@ -115,6 +115,7 @@ def test_windows_of_some_layers_are_panels_of_their_own():
     assert causal.direction == "left to right"
 
 
+@pytest.mark.long
 def test_no_word_leaves_the_picture_of_what_is_seen(style, boxes_inside):
     words = ["The", "incomprehensibilities", "boys", "were", "ready"]
     both = {"base": [Seen("layers 1-2", np.ones((5, 5), bool))]}

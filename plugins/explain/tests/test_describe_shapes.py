@@ -70,6 +70,7 @@ def test_parameters_of_rows_are_those_of_the_model(name):
     assert sum(counted.values()) == own or (shared and sum(counted.values()) > own)
 
 
+@pytest.mark.long
 def test_layers_that_see_less_have_a_line_of_their_own():
     run = composed("base", num_hidden_layers=6, attention_window=4, global_layer_every=3)
     run = replace(run, measure=replace(run.measure, length=64))
@@ -79,6 +80,7 @@ def test_layers_that_see_less_have_a_line_of_their_own():
     assert any(line.startswith("scores [4B, H, 16, 20]") for line in shown)
 
 
+@pytest.mark.long
 def test_shared_layers_and_gates_are_told():
     shown = lines(of_model(composed("enhanced")))
     assert "layers 1-2, shared" in shown
@@ -87,6 +89,7 @@ def test_shared_layers_and_gates_are_told():
     assert any(line.startswith("feed-forward input [B, T, 2F]") for line in shown)
 
 
+@pytest.mark.long
 def test_parameters_of_a_module_that_runs_for_each_segment_are_shown_once():
     shown = lines(of_model(composed("transformer_xl", segment_length=8, memory_length=8)))
     keys = [line for line in shown if line.startswith("key_value")]
@@ -94,6 +97,7 @@ def test_parameters_of_a_module_that_runs_for_each_segment_are_shown_once():
     assert [line.endswith("32,768") for line in keys] == [True] + [False] * (len(keys) - 1)
 
 
+@pytest.mark.long
 def test_decoder_is_numbered_apart_and_shows_its_attention_over_the_encoder():
     shown = lines(of_model(composed("encoder_decoder")))
     assert [line for line in shown if "layers" in line] == ["encoder layers 1-2", "decoder layers 1-2"]
@@ -141,6 +145,7 @@ ADDED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("choice", "expected"), ADDED.items())
 def test_objective_shows_what_it_adds(choice, expected):
     text = of_objective(trained(*choice))
@@ -165,6 +170,7 @@ def teacher(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
+@pytest.mark.long
 def test_distillation_shows_the_teacher_that_is_named(teacher):
     text = of_objective(trained("base", ObjectiveName.distillation, teacher=teacher))
     assert "teacher.encoder: D=128 hidden, H=4 heads, K=32 head size, F=32 feed-forward, V=40 pieces" in text

@@ -167,6 +167,7 @@ def test_embeddings_of_the_rows_that_are_shown_are_what_the_model_sums(config_of
     torch.testing.assert_close(embeddings(sequence.batch)[0], summed)
 
 
+@pytest.mark.long
 def test_words_of_a_generated_task_are_whole_as_in_a_run(compose):
     config = resolve(*compose("scale=tiny", "task=bag", "task.grammar.train_examples=8"), Found())
     tokenizer = trained_tokenizer(config)
@@ -318,6 +319,7 @@ def test_pictures_are_written_and_the_same_again(config_of, checkpoint):
         assert Path("one", name).read_bytes() == Path("two", name).read_bytes()
 
 
+@pytest.mark.long
 def test_input_is_that_of_the_weights_that_are_named(config_of, checkpoint):
     config = config_of("pairs", position=Position.rotary)
     assert "2 tokens to each side" in shown(config, "item=0", str(checkpoint))

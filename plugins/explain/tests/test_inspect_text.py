@@ -56,6 +56,7 @@ def predicted(out: str) -> str:
     return line.removeprefix("prediction: ")
 
 
+@pytest.mark.long
 def test_fine_tuned_run_shows_inputs_and_the_probabilities_of_its_model(said, tokenizer):
     model = run_of("base-mine-0-abc", tokenizer, TaskKind.classification)
     out = said("inspect", "text=the bank was robbed", "base-mine")
@@ -80,6 +81,7 @@ def test_two_texts_have_two_pictures(said, tokenizer):
     assert said("inspect", f"text={texts[0]}", "base-mine").splitlines()[-1] in written
 
 
+@pytest.mark.long
 def test_pair_has_two_segments(said, tokenizer):
     model = run_of("pair-0", tokenizer, TaskKind.regression, ("a", "b"))
     out = said("inspect", "text=the bank ||| a dog", "pair-0")
@@ -89,6 +91,7 @@ def test_pair_has_two_segments(said, tokenizer):
     assert float(predicted(out)) == pytest.approx(logits_of(model, tokenizer, "the bank", "a dog").item(), abs=1e-3)
 
 
+@pytest.mark.long
 def test_words_get_their_tags(said, tokenizer):
     model = run_of("tags-0", tokenizer, TaskKind.tokens)
     words = ["the", "bank", "robbed"]
@@ -101,12 +104,14 @@ def test_words_get_their_tags(said, tokenizer):
     )
 
 
+@pytest.mark.long
 def test_answer_is_a_part_of_the_context(said, tokenizer):
     run_of("spans-0", tokenizer, TaskKind.spans, ("question", "context"))
     answer = predicted(said("inspect", "text=the dog ||| a dog robbed the bank", "spans-0"))
     assert answer == "no answer" or answer.strip("'") in "a dog robbed the bank"
 
 
+@pytest.mark.long
 def test_long_text_is_cut_and_says_so(said, tokenizer):
     run_of("cut-0", tokenizer, TaskKind.classification)
     out = said("inspect", f"text={'bank ' * 40}", "cut-0")
@@ -114,6 +119,7 @@ def test_long_text_is_cut_and_says_so(said, tokenizer):
     assert f"cut: the first 16 of {pieces} pieces" in out
 
 
+@pytest.mark.long
 def test_pretraining_predicts_masked_pieces(said, tokenizer):
     shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=32, **SMALL)
     encoder = Encoder(shape)
@@ -146,12 +152,14 @@ def test_randomly_initialised_model_is_called_so_and_has_attention(said, monkeyp
     assert [Path(line).is_file() for line in out.splitlines()[-2:]] == [True, True]
 
 
+@pytest.mark.long
 def test_tokenizer_of_a_corpus_can_be_trained(said):
     Path("mine.txt").write_text("a qwyx ran\n\nqwyx qwyx\n\na\n\nb\n\nc")
     out = said("inspect", "text=qwyx", "corpus=files", "corpus.files=[mine.txt]", "scale=tiny")
     assert "[CLS]  qwyx  [SEP]" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -48,6 +48,7 @@ def tables(out: str) -> list[dict[str, list[str]]]:
     ]
 
 
+@pytest.mark.long
 @torch.inference_mode()
 def test_products_and_weights_are_those_of_the_first_layer(said, encoder, tokenizer):
     out = said("inspect", "checkpoint=weights", "text=The bank was robbed", "word=bank", "layer=1")
@@ -84,6 +85,7 @@ def test_word_of_several_pieces_is_the_mean_of_their_places(said, encoder, token
     assert f"mean of the places {', '.join(map(str, places))}, layer 1" in out
 
 
+@pytest.mark.long
 def test_causal_word_has_a_dash_for_what_it_never_sees(said, encoder):
     choices = ["model=gpt", "scale=tiny", f"tokenizer.file={Path('weights', native.TOKENIZER)}"]
     out = said("inspect", *choices, "text=The bank was robbed", "word=bank")
@@ -101,6 +103,7 @@ def test_word_of_the_second_text_of_a_pair(tokenizer):
     assert places_of("bank", TEXTS[2:], tokenizer.encode(TEXTS[2]))[0] > 2  # not in `banks`
 
 
+@pytest.mark.long
 def test_vectors_of_a_word_differ_by_context_but_not_its_token_embedding(said, encoder, tokenizer):
     out = said("inspect", "checkpoint=weights", "word=bank", f"texts={' ||| '.join(TEXTS)}")
     before, after = tables(out)
@@ -116,6 +119,7 @@ def test_vectors_of_a_word_differ_by_context_but_not_its_token_embedding(said, e
     assert before != after
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -22,6 +22,7 @@ def test_a_full_disk_leaves_the_older_picture_and_nothing_beside_it(tmp_path):
         assert {path.name for path in disk.iterdir()} == {"a.png", "filler"}
 
 
+@pytest.mark.long
 def test_pictures_are_in_the_folder_of_the_runs_that_is_set(said):
     said("describe", "activations", "output=mine")
     assert Path("mine", "describe", "activations.svg").exists()

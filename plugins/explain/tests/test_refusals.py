@@ -67,6 +67,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "message"), REFUSED.items())
 def test_refusal_is_one_line(command, message, capsys):
     Path("bytes.txt").write_bytes(b"\xff\xfe\xfa")
@@ -80,6 +81,7 @@ def test_refusal_is_one_line(command, message, capsys):
     assert not list(Path().rglob("*.svg"))
 
 
+@pytest.mark.long
 def test_describe_names_a_tensor_that_is_missing(capsys, tmp_path):
     weights = save_bert(tmp_path / "published", num_hidden_layers=1) / "model.safetensors"
     state = load_file(weights)

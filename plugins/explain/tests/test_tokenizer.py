@@ -143,6 +143,7 @@ def test_a_special_piece_in_the_text_is_one_word(said, vocabulary):
     assert (found["[MASK]"], found["all 4"]) == (["1", "[MASK]", "4"], ["4"])
 
 
+@pytest.mark.long
 def test_trained_kinds_cut_the_text_too(said, task):
     lines = said("tokenizer", *task, "text=the hare unhappy", "kinds=words,bpe", "to=.").splitlines()
     assert words_of(lines, "words, trained on task own")["hare"][:2] == ["1", "hare"]
@@ -150,6 +151,7 @@ def test_trained_kinds_cut_the_text_too(said, task):
     assert "".join(words_of(lines, "bpe, trained on task own")["unhappy"][1].split()) == "Ġunhappy"
 
 
+@pytest.mark.long
 def test_a_published_folder_is_shown_with_its_added_pieces_as_words(tmp_path, said):
     config = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     BertModel(config).save_pretrained(tmp_path / "published")

@@ -120,6 +120,7 @@ def test_text_is_that_of_a_file_on_one_line_and_cut(tmp_path):
 # Running
 
 
+@pytest.mark.long
 def test_output_of_the_command_is_printed_and_on_the_page(tour_of):
     code, printed, made = tour_of("python -m harness --version", "sh -c 'echo a; echo \"<b>\" >&2'")
     assert code == 0
@@ -130,6 +131,7 @@ def test_output_of_the_command_is_printed_and_on_the_page(tour_of):
     assert "Enter" not in printed  # without a terminal nothing waits
 
 
+@pytest.mark.long
 def test_finished_step_is_kept_and_not_run_again_by_the_same_code(tour_of, monkeypatch):
     command = "sh -c 'echo once >> log; echo done'"
     first, again = tour_of(command), tour_of(command)
@@ -141,6 +143,7 @@ def test_finished_step_is_kept_and_not_run_again_by_the_same_code(tour_of, monke
     assert Path("log").read_text() == "once\n" * 3
 
 
+@pytest.mark.long
 def test_failed_step_is_named_and_the_others_go_on(tour_of):
     commands = ("sh -c 'echo one'", "sh -c 'test -e there || (echo broken; exit 3)'", "sh -c 'echo three'")
     code, printed, made = tour_of(*commands)
@@ -172,6 +175,7 @@ def test_pictures_that_a_command_names_are_on_the_page(ending, shown):
     assert [base64.b64decode(picture).decode() for picture in pictures] == [Path(name).read_text() for name in shown]
 
 
+@pytest.mark.long
 def test_variant_that_the_reader_changed_stays(tour_of):
     tour_of("sh -c 'echo one'")
     own = tour.FOLDER / "conf" / "model" / "wide.yaml"
@@ -231,6 +235,7 @@ def test_second_tour_in_the_same_folder_is_one_line_and_changes_nothing(tour_of,
     assert {path: path.read_bytes() for path in tour.FOLDER.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begun", [True, False])
 def test_full_disk_is_one_line_and_leaves_nothing_half_written(begun, tmp_path, monkeypatch, capsys):
     commands = ("sh -c 'echo one >> ../log; echo one'", "sh -c 'test -e small || seq 200000'")

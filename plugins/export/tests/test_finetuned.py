@@ -67,6 +67,7 @@ def kept(folder: Path, name: str, kind: TaskKind, tokenizer: Tokenizer) -> Seque
     return model
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_snippet_of_the_card_predicts(kind, tokenizer, tmp_path, monkeypatch, capsys):
     kept(tmp_path, "base", kind, tokenizer)
@@ -82,6 +83,7 @@ def test_the_snippet_of_the_card_predicts(kind, tokenizer, tmp_path, monkeypatch
     assert re.fullmatch(shapes.get(kind, ".*"), printed), printed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["base", "albert", "roberta", "distilbert", "electra", "deberta_v3", "gpt2"])
 def test_transformers_gives_the_same_logits_and_so_does_what_is_read_back(name, kind, tokenizer, tmp_path):

@@ -129,6 +129,7 @@ def compiled(folder: Path, name: str) -> str:
     return text
 
 
+@pytest.mark.long
 def test_document_compiles_and_nothing_leaves_the_page(document, tmp_path: Path):
     (tmp_path / "report.tex").write_text(document)
     compiled(tmp_path, "report.tex")
@@ -145,6 +146,7 @@ Tables \ref{tab:c} and \ref{tab:c-2}.
 """
 
 
+@pytest.mark.long
 def test_a_table_compiles_alone_and_in_a_paper(tmp_path: Path):
     rows = [[formats.escape(name), *CELLS] for name in HOSTILE]
     table = formats.table(["arm", *(f"metric {number}" for number in range(len(CELLS)))], rows)

@@ -43,6 +43,7 @@ def test_the_table_and_the_answer_are_printed(write, capsys):
     assert "Score, mean of 2 tasks: big (+4.8 points) is better than base; alike" in " ".join(printed.split())
 
 
+@pytest.mark.long
 def test_a_report_is_written_in_all_formats(write, tmp_path):
     path = write(table({"base": 0.7, "big": 0.75}))
     formats = "md,html,csv,latex,parquet,comment"
@@ -64,6 +65,7 @@ def test_a_comment_of_many_arms_has_at_most_30_lines(count, line, write, tmp_pat
     assert line in lines
 
 
+@pytest.mark.long
 def test_several_scores_are_judged_one_by_one_and_costs_with_the_first(write, capsys):
     rows = table({"base": 0.7, "big": 0.75})
     scores = [rows.rename(columns={"accuracy": "value"}).assign(metric=name, unit="share") for name in ("f1", "acc")]
@@ -101,6 +103,7 @@ def test_a_wrong_input_is_one_line(words, said, write, capsys):
     assert line.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_gate_holds_candidates_against_the_only_arm_of_another_file(write, tmp_path, capsys):
     new, old = write(table({"same": 0.7, "bad": 0.6}), "new.csv"), write(table({"base": 0.7}), "old.csv")
     ledger = tmp_path / "loop.jsonl"
@@ -115,6 +118,7 @@ def test_a_gate_holds_candidates_against_the_only_arm_of_another_file(write, tmp
     assert not json.loads(capsys.readouterr().out)["candidates"][0]["seen"]
 
 
+@pytest.mark.long
 def test_a_gate_limits_times_of_other_tools(write, capsys):
     rows = table({"base": 0.7, "slow": 0.7}).rename(columns={"accuracy": "value"}).assign(metric="accuracy", unit="share")
     slower = rows.assign(metric="latency", unit="ms", value=rows["value"] * np.where(rows["arm"] == "slow", 12, 10))
@@ -124,12 +128,14 @@ def test_a_gate_limits_times_of_other_tools(write, capsys):
     assert "worse by more than 5%: rte slow latency, mrpc slow latency." in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.long
 def test_a_file_of_results_is_read_where_a_store_is(write, capsys):
     path = write(table({"base": 0.7, "big": 0.75}))
     assert main([f"tracking.uri={path}", f"to={path.parent / 'out'}"]) == 0
     assert "big (+4.8 points) is **better**" in (path.parent / "out" / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_tasks_with_a_score_each_have_a_mean_that_is_said_to_mix_them(write, capsys):
     rows = table({"base": 0.7, "big": 0.75}, tasks=("rte", "cola")).rename(columns={"accuracy": "value"})
     path = write(rows.assign(metric=rows["task"].map({"rte": "accuracy", "cola": "mcc"})))
@@ -167,6 +173,7 @@ def test_the_examples_for_pull_requests_comment_and_gate(file, before, write, tm
         assert "### results.csv" in (tmp_path / "out" / "comment.md").read_text()
 
 
+@pytest.mark.long
 def test_an_archive_of_this_tool_is_judged_by_what_it_states(capsys):
     path = str(ROOT / "reports" / "examples" / "objectives")
     assert main(["judge", path, "baseline=base+mlm"]) == 0

@@ -25,6 +25,7 @@ def chapter(make_run, study_of):
     return made
 
 
+@pytest.mark.long
 def test_tables_say_rank_letters_and_the_chance_of_being_best(chapter):
     text = "\n".join(chapter(all_pairs=True).paragraphs)
     rte = text[text.index("### rte") : text.index("### cola")]
@@ -41,6 +42,7 @@ def test_tables_say_rank_letters_and_the_chance_of_being_best(chapter):
     assert "Left out, without a value: rope." in text[text.index("### cola") :]
 
 
+@pytest.mark.long
 def test_the_picture_has_every_arm_of_every_table_with_its_letters(chapter):
     picture = chapter(all_pairs=True).files["ranks.svg"].decode()
     assert picture.count(">rope<") == 1  # has no cola

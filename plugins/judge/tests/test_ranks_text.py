@@ -19,6 +19,7 @@ def losses() -> pd.DataFrame:
     )
 
 
+@pytest.mark.long
 def test_lower_is_better_and_tasks_repeat_where_each_arm_has_one_number(losses):
     verdicts = reports.judge(losses, all_pairs=True)
     shown = [line.split() for line in verdicts.text[verdicts.text.index("All pairs and ranks") :].splitlines()]
@@ -33,6 +34,7 @@ def test_lower_is_better_and_tasks_repeat_where_each_arm_has_one_number(losses):
     assert "All pairs" not in reports.judge(losses).text
 
 
+@pytest.mark.long
 def test_tasks_as_a_sample_of_others_are_one_table(losses):
     seeds = pd.concat([losses.assign(seed=seed, value=losses["value"] + 0.001 * seed) for seed in range(3)])
     shown = reports.judge(seeds, random_tasks=True).text

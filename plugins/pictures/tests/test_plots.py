@@ -26,6 +26,7 @@ def study(make_run, study_of) -> Study:
     return study_of(compare("s", runs), {"finetune/loss": curves})
 
 
+@pytest.mark.long
 def test_picture_is_drawn_and_laid_out_once(study, monkeypatch):
     calls = []
 
@@ -77,6 +78,7 @@ def test_smoothed_curve_is_the_mean_of_the_points_around(count):
     assert plots.smooth(values) == pytest.approx(around.to_numpy())
 
 
+@pytest.mark.long
 def test_dollar_signs_in_names_are_no_formula(make_run):
     assert render(Study(compare("s", [make_run("a$_{$b", values=VALUES)], "a$_{$b")))["score_parameters.svg"]
 

@@ -68,6 +68,7 @@ def said(figure: Figure) -> list[tuple[float, float, str]]:
     return [(float(rect.get("x")) + 6, float(rect.get("y")) + 6, rect.find(f"{SVG}title").text) for rect in rects]
 
 
+@pytest.mark.long
 def test_marks_with_a_label_say_their_values_where_they_are_drawn():
     figure = Figure(figsize=(4, 3), layout="constrained")
     axes = figure.subplots()

@@ -80,6 +80,7 @@ def test_a_registered_model_reads_a_list_of_endings_as_the_command_does(tokenize
     assert len(registered.predict(registered.example)) == 1
 
 
+@pytest.mark.long
 def test_every_format_of_rows_gives_the_same_predictions(tokenizer, tmp_path):
     kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["question", "context"])
     columns = [{"id": 7, "context": second, "question": first} for first, second in PAIRS]
@@ -106,6 +107,7 @@ def test_every_format_of_rows_gives_the_same_predictions(tokenizer, tmp_path):
     assert [float(row["probability.yes"]) for row in table] == [row["probabilities"]["yes"] for row in found[0]]
 
 
+@pytest.mark.long
 def test_a_table_is_read_as_for_training(tokenizer, tmp_path):
     kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
     (tmp_path / "in.tsv").write_text('id\ttext\n1\t"a dog\n2\ta cat\n3\tmat"\n')  # in a .tsv nothing is quoted
@@ -171,6 +173,7 @@ def test_words_get_a_label_each_and_cut_ones_none_of_an_entity(tokenizer, tmp_pa
     assert rows_of(tmp_path / "again.jsonl") == [first]
 
 
+@pytest.mark.long
 def test_command_writes_and_refuses_in_one_line(tokenizer, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["predict"])
@@ -218,6 +221,7 @@ LAST = {
 """What is said of an input whose last row is broken, and its content."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LAST)
 def test_a_broken_last_row_is_one_line_and_leaves_the_older_file(tokenizer, tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)
@@ -239,6 +243,7 @@ def test_a_broken_last_row_is_one_line_and_leaves_the_older_file(tokenizer, tmp_
     assert {path.name for path in tmp_path.iterdir()} == {"run", name, "out.jsonl"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_full_disk_is_one_line_and_leaves_the_older_file(tokenizer, tmp_path, monkeypatch, capsys, ending):
     monkeypatch.setattr("sys.argv", ["predict"])

@@ -192,6 +192,7 @@ def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
     assert [layer["index"] for layer in rows[0]["features"][0]["layers"]] == [-1, -2, -3]
 
 
+@pytest.mark.long
 def test_summary_tells_pieces_shapes_and_bytes(bert, tmp_path, capsys):
     path = tmp_path / "many.txt"
     path.write_text("the cat\n" * 13)
@@ -303,6 +304,7 @@ def whole_command(capsys, *arguments: str) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
+@pytest.mark.long
 def test_a_vocabulary_and_a_bert_config_give_random_vectors_of_its_shape(capsys, files, text):
     arguments = [*files, f"input={text}", "max_length=12"]
     code, out, _ = whole_command(capsys, *arguments, "to=one.jsonl")
@@ -329,6 +331,7 @@ def test_a_vocabulary_and_a_bert_config_give_random_vectors_of_its_shape(capsys,
         assert (Path("one.jsonl").read_bytes() == Path("two.jsonl").read_bytes()) == is_same
 
 
+@pytest.mark.long
 def test_random_encoder_of_a_named_variant(capsys, files, text):
     code, _, _ = whole_command(capsys, files[0], "model=albert", "scale=tiny", f"input={text}", "to=out.jsonl", "layers=[0,-1]")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]

@@ -290,6 +290,7 @@ def test_a_run_that_goes_on_under_another_load_ends_with_its_last_environment(tr
     assert not any(key.startswith("environment.") for key in found.params)
 
 
+@pytest.mark.long
 def test_system_metrics_are_sampled_while_a_run_goes_on_where_they_are_asked_for(tracker, tmp_path, monkeypatch, capsys):
     def sampled(run_id: str) -> set[str]:
         return {name for name in tracker._client.get_run(run_id).data.metrics if name.startswith("system/")}
@@ -304,6 +305,7 @@ def test_system_metrics_are_sampled_while_a_run_goes_on_where_they_are_asked_for
     assert "monitor" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
     host = os.uname().nodename
     me = psutil.Process()

@@ -127,6 +127,7 @@ def test_what_a_server_is_too_slow_for_is_left_to_sync(output, small, run_harnes
     assert len(re.findall(said, done.stdout)) == 1, done.stdout
 
 
+@pytest.mark.long
 def test_a_run_that_a_slow_server_adds_holds_up_no_other(sweep, output, monkeypatch):
     """As where two commands share a sweep on one server."""
     first, second = sweep.folder("base"), sweep.folder("enhanced")

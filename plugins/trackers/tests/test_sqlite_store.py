@@ -99,6 +99,7 @@ def artifacts_of(output: Path, study: str) -> dict[str, Path]:
     return {run.info.run_name: Path(run.info.artifact_uri.removeprefix("file://")) for run in runs}
 
 
+@pytest.mark.long
 def test_files_of_a_moved_store_are_found_in_the_new_place(sweep, tmp_path):
     """Of a copy whose original is gone, so that nothing can be read from there."""
     first, second = tmp_path / "first", tmp_path / "with space" / "second"

@@ -11,6 +11,7 @@ from harness.tracking import run_log
 SHORT = ["finetune.max_steps=4", "measure=none", "study=s"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("key", "library"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
 def test_missing_package_is_named_before_anything_runs(key, library, run_harness, small, output, monkeypatch):
     monkeypatch.delitem(sys.modules, f"harness.plugins.trackers.{key}_log", raising=False)

@@ -189,6 +189,7 @@ def test_a_failed_trial_has_no_score_and_is_never_the_best(runs):
         tuned(elsewhere, Runner(fails=(0, 1, 2, 3)))
 
 
+@pytest.mark.long
 def test_a_variant_is_tuned_in_its_resized_shape(compose):
     runs = compose("-m", *SEARCH, "model=base,albert", "match=params")
     sized = match.resized(runs, lambda one: with_vocabulary(resolve(one, Found()), 500, 0))

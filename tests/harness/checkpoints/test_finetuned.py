@@ -11,6 +11,7 @@ from harness.config.schema import TaskConfig
 from harness.models.heads import SequenceClassifier, TokenClassifier, build_classifier
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "head"),
     [("base", TokenClassifier), *((name, SequenceClassifier) for name in VARIANTS)],

@@ -92,6 +92,7 @@ def test_sizes_add_up_and_flops_are_counted_or_named(folders, kind, capsys):
         assert flops.of_training(model)(4, 16) > 2.5 * count
 
 
+@pytest.mark.long
 def test_values_of_a_seed_are_the_same_again_and_others_of_another(folders):
     shape = shape_of(folders / "modernbert")
     first, again, other = (build_classifier(shape, 2, seed).state_dict() for seed in (0, 0, 1))
@@ -99,6 +100,7 @@ def test_values_of_a_seed_are_the_same_again_and_others_of_another(folders):
     assert not torch.equal(first["encoder.body.layers.0.attn.Wqkv.weight"], other["encoder.body.layers.0.attn.Wqkv.weight"])
 
 
+@pytest.mark.long
 def test_a_checkpoint_whose_options_state_more_layers_than_any_model_is_refused(folders, tmp_path):
     """Its own key of layers may say two: the options are what is built."""
     shape = shape_of(folders / "bert")
@@ -107,6 +109,7 @@ def test_a_checkpoint_whose_options_state_more_layers_than_any_model_is_refused(
         native.read(tmp_path)
 
 
+@pytest.mark.long
 def test_a_new_head_for_masked_tokens_has_the_first_values_of_its_package(folders):
     vocabulary = Vocabulary(100, 0, 2, 3, 4, torch.ones(100, dtype=torch.bool))
     options = PretrainConfig(objective=ObjectiveName.mlm)
@@ -116,6 +119,7 @@ def test_a_new_head_for_masked_tokens_has_the_first_values_of_its_package(folder
     assert all(torch.equal(*pair) for pair in zip(head.parameters(), again.parameters(), strict=True))
 
 
+@pytest.mark.long
 def test_a_pretraining_goes_on_with_the_published_head(folders, tmp_path):
     """Where the files have one; of an encoder alone it begins anew."""
     transformers.AutoModel.from_pretrained(folders / "bert").save_pretrained(tmp_path)
@@ -133,6 +137,7 @@ def test_a_pretraining_goes_on_with_the_published_head(folders, tmp_path):
         assert torch.allclose(logits, expected.logits, atol=1e-5) == has_head
 
 
+@pytest.mark.long
 def test_a_shared_layer_counts_at_each_of_its_uses():
     config = {"model_type": "albert", **TINY, "embedding_size": 16, "num_hidden_layers": 3, "pad_token_id": 0}
     model = build_classifier(foreign.published_shape(config, "x"), 2, 0)
@@ -155,6 +160,7 @@ def test_matrices_of_low_rank_are_added_to_queries_and_values(folders, kind):
     assert size.trainable(model) == size.count(model)
 
 
+@pytest.mark.long
 def test_hidden_states_are_those_of_the_library(folders):
     folder, batch = folders / "bert", batch_of()
     encoder = Foreign(shape_of(folder)).eval()
@@ -165,6 +171,7 @@ def test_hidden_states_are_those_of_the_library(folders):
         torch.testing.assert_close(ours, expected, atol=1e-6, rtol=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_that_changes_vectors_is_noted(folders, kind):
     """By published values and by first ones."""
@@ -225,6 +232,7 @@ def test_vectors_that_cannot_be_compared_are_said(monkeypatch, gives, says):
     assert bool(said) == bool(says)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "is_said"), [("classification", True), ("similarity", False), ("minimal_pairs", False)])
 def test_a_head_that_is_not_read_is_said_to_be_new(folders, kind, is_said):
     model = ModelConfig(**vars(shape_of(folders / "bert")) | {"init_from": str(folders / "bert")})
@@ -232,6 +240,7 @@ def test_a_head_that_is_not_read_is_said_to_be_new(folders, kind, is_said):
     assert ("new head, as transformers computes the encoder alone" in notes) == is_said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["xlnet", "funnel"])
 def test_segments_that_attention_alone_compares_are_given(kind):
     """There is no table of types."""
@@ -246,6 +255,7 @@ def test_segments_that_attention_alone_compares_are_given(kind):
     assert not torch.allclose(encoder(Batch(ids, types)), encoder(Batch(ids)))
 
 
+@pytest.mark.long
 def test_vectors_of_longformer_are_those_of_its_own_classifier(tmp_path):
     """Whose first token sees all and is seen by all, by projections of its own."""
     batch, shape = batch_of(), TINY | {"attention_window": 4, "pad_token_id": 0}
@@ -323,6 +333,7 @@ def test_values_that_the_library_cannot_read_are_refused(key):
         foreign.published_shape({"model_type": "mpnet"} | key, "x")
 
 
+@pytest.mark.long
 def test_code_that_a_folder_brings_is_not_run(tmp_path):
     config = {"model_type": "bert", **TINY, "pad_token_id": 0, "auto_map": {"AutoModel": "acting.Model"}}
     (tmp_path / "acting.py").write_text("raise SystemExit('acted')")
@@ -331,6 +342,7 @@ def test_code_that_a_folder_brings_is_not_run(tmp_path):
     foreign.load_published(tmp_path, Foreign(shape_of(tmp_path)), "x")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "name"),
     [("t5", "spiece.model"), ("xlm-roberta", "sentencepiece.bpe.model"), ("camembert", "sentencepiece.bpe.model")],

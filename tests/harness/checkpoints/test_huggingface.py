@@ -100,6 +100,7 @@ def test_a_name_of_the_hub_is_read_where_its_weights_were_put_and_another_owners
         loading.folder_of("sentence-transformers/all-mpnet-base-v2")
 
 
+@pytest.mark.long
 def test_other_weights_are_another_run(compose, published):
     composed = config_of(compose, published)
     before = print_of(composed)
@@ -142,6 +143,7 @@ def test_tensors_that_do_not_fit_are_named(compose, published, how, named):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.long
 def test_more_pieces_than_token_embeddings_are_refused(compose, published):
     with (published / "vocab.txt").open("a") as file:
         file.write("\nextra")
@@ -149,6 +151,7 @@ def test_more_pieces_than_token_embeddings_are_refused(compose, published):
         plan([config_of(compose, published)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_folder_without_its_files_is_refused(compose, published, name):
     (published / name).unlink()
@@ -156,12 +159,14 @@ def test_a_folder_without_its_files_is_refused(compose, published, name):
         plan([config_of(compose, published)])
 
 
+@pytest.mark.long
 def test_a_folder_without_tokenizer_is_refused(compose, published):
     (published / "vocab.txt").unlink()
     with pytest.raises(InputError, match=r"neither tokenizer\.json nor vocab\.txt"):
         plan([config_of(compose, published)])
 
 
+@pytest.mark.long
 def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
     whole = Tokenizer(WordPiece({piece: index for index, piece in enumerate(PIECES)}, unk_token="[UNK]"))
     whole.pre_tokenizer = Whitespace()
@@ -225,6 +230,7 @@ def test_a_file_that_is_no_object_is_refused(compose, published, name, content):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.long
 def test_an_encoder_that_lacks_a_tensor_is_refused_and_none_stays_random(compose, published):
     config = resolved(config_of(compose, published))
     encoder = build_classifier(config.model, 1, 0).encoder

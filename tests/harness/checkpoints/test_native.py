@@ -80,6 +80,7 @@ def test_weights_on_a_full_disk_leave_nothing_and_the_earlier_ones_whole(tmp_pat
     assert not list((tmp_path / "new").iterdir())
 
 
+@pytest.mark.long
 def test_corrupt_and_missing_weights_are_named(tmp_path):
     shape, folder = SHAPE, tmp_path / "w"
     state = state_of(shape)

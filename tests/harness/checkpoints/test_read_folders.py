@@ -70,12 +70,14 @@ def test_other_classes_give_a_new_head_and_a_note(planned, labels):
     assert "as the published one is for good, bad" in run.inputs.weights_read
 
 
+@pytest.mark.long
 def test_names_are_the_same_however_unicode_writes_them(planned, published):
     config = json.loads((published / "config.json").read_text())
     (published / "config.json").write_text(json.dumps(config | {"id2label": {"0": "caf\u00e9", "1": "th\u00e9"}}))
     assert "row 0 is caf\u00e9, row 1 is th\u00e9" in planned(["the\u0301", "cafe\u0301"]).inputs.weights_read
 
 
+@pytest.mark.long
 def test_a_number_that_is_written_as_text_is_that_number(planned, published):
     config = json.loads((published / "config.json").read_text())
     (published / "config.json").write_text(json.dumps(config | {"layer_norm_eps": "1e-7"}))
@@ -84,6 +86,7 @@ def test_a_number_that_is_written_as_text_is_that_number(planned, published):
     planned(["bad", "good"])
 
 
+@pytest.mark.long
 def test_other_names_of_the_same_rows_are_another_run(planned, published):
     before = planned(["bad", "good"]).identity.fingerprint
     config = json.loads((published / "config.json").read_text())
@@ -91,6 +94,7 @@ def test_other_names_of_the_same_rows_are_another_run(planned, published):
     assert planned(["bad", "good"]).identity.fingerprint != before
 
 
+@pytest.mark.long
 def test_a_run_without_a_folder_says_nothing(compose):
     (run,) = plan(compose("task=bag", "scale=tiny", "measure=none"))
     assert (run.inputs.weights_read, tags.WEIGHTS_READ in run.identity.described([])["tags"]) == ("", False)
@@ -107,6 +111,7 @@ def split_up(folder: Path) -> dict[str, str]:
     return places
 
 
+@pytest.mark.long
 def test_weights_in_several_files_are_one_model(planned, published):
     rows = load_file(published / "model.safetensors")["classifier.weight"]
     split_up(published)
@@ -143,6 +148,7 @@ def test_an_index_of_other_files_is_refused(planned, published, place, message):
     assert message in str(refused.value)
 
 
+@pytest.mark.long
 def test_a_pickle_is_never_read(planned, published):
     state = load_file(published / "model.safetensors")
     torch.save(state, published / "pytorch_model.bin")
@@ -162,6 +168,7 @@ def test_weights_that_the_config_names_in_another_file_are_refused(planned, publ
         planned(["bad", "good"], *more)
 
 
+@pytest.mark.long
 def test_an_adapter_is_refused_with_the_name_of_its_model(planned, published):
     for name in ("config.json", "model.safetensors"):
         (published / name).unlink()
@@ -195,12 +202,14 @@ def test_pooling_of_sentence_transformers_is_that_of_vectors_unless_it_is_typed(
     assert huggingface.notes(adopted)[2:] == ["no text begins with a prompt, though there are some for query"]
 
 
+@pytest.mark.long
 def test_a_classifier_is_trained_from_modules_that_make_other_vectors(planned, published):
     modules = [{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "1_Dense", "type": "models.Dense"}]
     (published / "modules.json").write_text(json.dumps(modules))
     assert planned(["bad", "good"]).inputs.weights_read == "head: row 1 is bad, row 0 is good"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["pretrain.from", "finetune.from"])
 def test_a_published_folder_in_place_of_a_run_is_refused_with_its_key(run_harness, published, key):
     done = run_harness(f"{key}={published}", "task=bag")

@@ -63,6 +63,7 @@ def shape_of(folder):
     return foreign.published_shape(remote_code.stated(write(folder), folder, str(folder), HASH), "x")
 
 
+@pytest.mark.long
 def test_vectors_and_predictions_are_those_of_the_code(folder, tmp_path, imported):
     extensions.allow([HASH])
     encoder = Foreign(shape_of(folder)).eval()

@@ -63,6 +63,7 @@ def test_vectors_of_texts_that_have_their_pieces_are_the_same(published, compose
     assert {origin.kind for name, origin in origins.items() if name.startswith("encoder.layers.")} == {"kept"}
 
 
+@pytest.mark.long
 def test_a_vocabulary_with_all_pieces_keeps_all_tensors(published, compose, tmp_path):
     """In another file, and so written that a number is what it was."""
     whole(published).save(str(tmp_path / "tokenizer.json"))
@@ -71,6 +72,7 @@ def test_a_vocabulary_with_all_pieces_keeps_all_tensors(published, compose, tmp_
     assert {origin.kind for name, origin in origins.items() if name.startswith("encoder.")} == {"kept"}
 
 
+@pytest.mark.long
 def test_the_teacher_of_a_student_with_part_of_the_pieces_has_their_rows(published, tmp_path):
     before, after = whole(published), part(published, TEXTS)
     after.save(str(tmp_path / "tokenizer.json"))
@@ -82,6 +84,7 @@ def test_the_teacher_of_a_student_with_part_of_the_pieces_has_their_rows(publish
         torch.testing.assert_close(teacher.encoder(Batch(ids[0])), full.encoder(Batch(ids[1])))
 
 
+@pytest.mark.long
 def test_pieces_that_the_weights_have_not_are_refused(published, compose, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL, "cat", "horse", "cow"]))
     with pytest.raises(

@@ -160,6 +160,7 @@ def shape_of(model_type: str, kept: list[int]) -> EncoderConfig:
     return replace(foreign.published_shape(config_json, "model.init_from"), layers_kept=kept)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("model_type", "kept"), [("esm", 1), ("t5", 0), ("modernbert", 1)])
 def test_any_list_of_layers_can_be_shortened(model_type, kept):
     encoder = make_encoder(shape_of(model_type, [kept])).eval()
@@ -167,12 +168,14 @@ def test_any_list_of_layers_can_be_shortened(model_type, kept):
     assert len(encoder.hidden_states(padded())) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model_type", ["albert", "funnel", "xlm"])
 def test_shared_nested_and_split_layers_are_not_shortened(model_type):
     with pytest.raises(InputError, match="keeping layers"):
         foreign.shape_of(shape_of(model_type, [1]))
 
 
+@pytest.mark.long
 def test_layers_are_not_kept_without_the_one_whose_positions_they_read():
     with pytest.raises(InputError, match=r"keeping layers \[1\] also needs layer 0"):
         foreign.shape_of(shape_of("mt5", [1]))

@@ -47,6 +47,7 @@ def test_wrong_input_is_one_line(tell, typed):
     assert_refused(printed, *TYPED[typed])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", ["--config-dir", "-cd", "--config-dir="])
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_user_folder_with_an_unknown_key_is_refused(tell, tmp_path, option, place):
@@ -58,6 +59,7 @@ def test_a_user_folder_with_an_unknown_key_is_refused(tell, tmp_path, option, pl
     assert_refused(tell(*arguments), "hidden_sise")
 
 
+@pytest.mark.long
 def test_run_is_the_command_that_needs_no_name(capsys):
     assert (main(["run", "modle=base"]), main(["modle=base"])) == (2, 2)
     one, two = capsys.readouterr().err.splitlines()
@@ -70,6 +72,7 @@ def test_option_without_its_value_is_one_line(capsys):
     assert capsys.readouterr().err == "harness: --config-dir needs a value, such as --config-dir FOLDER\n"
 
 
+@pytest.mark.long
 def test_full_error_shows_the_traceback_before_the_line(monkeypatch, capsys):
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     assert main(["finetune.lr=1"]) == 2
@@ -110,6 +113,7 @@ def test_one_bad_value_in_a_sweep_stops_all_of_it_in_a_process_too(run_module, t
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "refused",
     [
@@ -171,6 +175,7 @@ def on_local(root: Path, *more: str) -> list[str]:
     return ["task=sst2", "data=local", f"data.root={root}", *more]
 
 
+@pytest.mark.long
 def test_local_data_is_accepted_to_begin_with(compose, local, tmp_path):
     from harness.tasks import prepared
 
@@ -220,6 +225,7 @@ DATA = {
 """What is wrong -> a split with its rows, or what becomes of its file; what the line has; and settings."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", DATA)
 def test_wrong_data_is_one_line(tell, local, wrong):
     changed, fragments, settings = DATA[wrong]

@@ -74,6 +74,7 @@ def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(
     assert "rerun=true" in lines[-1]
 
 
+@pytest.mark.long
 def test_a_run_whose_files_are_corrupt_is_one_of_the_missing(planned, run_harness, output):
     whole, corrupt, without = planned("seed=1,2,3")
     for item in (whole, corrupt, without):
@@ -86,6 +87,7 @@ def test_a_run_whose_files_are_corrupt_is_one_of_the_missing(planned, run_harnes
     assert "python -m harness -m seed=1,2,3" in done.stdout
 
 
+@pytest.mark.long
 def test_a_corrupt_plan_is_kept_aside_by_the_next_command(planned, run_harness, output, capsys):
     planned("seed=1,2")
     (output / "s" / paths.PLAN).write_text("{")
@@ -106,6 +108,7 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
     assert done.stdout == "s: 2 runs: 2 finished\nnothing is missing: python -m harness -m seed=1,2\n"
 
 
+@pytest.mark.long
 def test_a_run_whose_result_was_removed_has_not_finished(planned, run_harness, output):
     """The same command runs it again."""
     (item,) = planned("seed=1")
@@ -127,6 +130,7 @@ def test_a_study_on_a_disk_that_can_only_be_read_has_a_status(planned, run_harne
     assert (done.returncode, done.stderr, done.stdout.splitlines()[0]) == (1, "", "s: 1 run: 1 killed")
 
 
+@pytest.mark.long
 def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, run_harness, output):
     command = "python -m harness -m measure=none"
     for item in planned("measure=none"):
@@ -153,6 +157,7 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     assert both.stdout.splitlines()[1] == "s-search: 1 of 1 planned runs complete, search unfinished"
 
 
+@pytest.mark.long
 def test_a_running_one_says_where_it_is(planned, run_harness, output):
     (item,) = planned()
     laid_out(item)
@@ -163,6 +168,7 @@ def test_a_running_one_says_where_it_is(planned, run_harness, output):
     assert "running         finetune step 12 of 40" in done.stdout
 
 
+@pytest.mark.long
 def test_a_run_whose_pretraining_is_missing_says_so(planned, run_harness, output):
     pretraining, run = planned("pretrain=mlm", "pretrain.tokens=1e4", "corpus.documents=50")
     laid_out(pretraining, {"state": "failed", "reason": "KeyError: 'x'"})
@@ -170,6 +176,7 @@ def test_a_run_whose_pretraining_is_missing_says_so(planned, run_harness, output
     assert f"{run.title} not started it needs the pretraining {pretraining.folder.name}" in text
 
 
+@pytest.mark.long
 def test_the_same_command_replaces_its_plan_and_another_one_adds_its_own(planned, run_harness, output):
     planned("seed=1,2")
     planned("seed=1,2", "rerun=True")
@@ -204,6 +211,7 @@ def test_a_wrong_name_is_one_line(planned, run_harness, output, arguments, said)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"harness status: {said}\n")
 
 
+@pytest.mark.long
 def test_it_loads_neither_torch_nor_mlflow():
     """The state of a sweep is looked up while it runs, on the CPUs that it uses."""
     code = "import sys; from harness.commands import status; print({'torch', 'mlflow', 'hydra'} & {*sys.modules})"

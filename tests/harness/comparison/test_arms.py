@@ -96,6 +96,7 @@ def test_label_that_a_stranger_has_already_is_told_apart():
     assert len(set(seen.values())) == 3
 
 
+@pytest.mark.long
 def test_random_arms_share_a_label_only_if_their_facts_agree():
     """Few labels, keys and values, so that they clash in every way."""
     rng = random.Random(0)

@@ -63,6 +63,7 @@ def test_means_over_the_items_have_no_influences_of_their_own():
     assert influences.of_score("spans", "exact_match", [["a"]], ["a"]) is None
 
 
+@pytest.mark.long
 def test_the_f1_of_an_answer_is_that_of_the_score():
     """Arms that match the same items exactly may overlap otherwise with the rest."""
     labels = [["the red fox", "fox"], ["a dog"], [], ["x y z"], ["the"], ["no"]]

@@ -265,6 +265,7 @@ def test_two_random_runs_share_arm_task_seeds_and_conditions_only_if_their_facts
     assert min(shared, apart) > 100
 
 
+@pytest.mark.long
 def test_random_runs_are_kept_and_superseded_only_by_their_like(make_run):
     """Many runs at once, where names, swept keys and values of some change the labels of others."""
     rng = random.Random(2)

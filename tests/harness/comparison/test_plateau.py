@@ -66,6 +66,7 @@ def test_an_incomplete_reference_is_one_line_that_names_the_file(folder, text, e
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.long
 def test_an_incomplete_reference_stops_a_pretraining_before_it_starts(run_harness, output, tmp_path, monkeypatch):
     (tmp_path / plateau.REFERENCE).mkdir()
     (tmp_path / plateau.REFERENCE / "cut.yaml").write_text("seeds: 3")

@@ -181,6 +181,7 @@ def ignoring_clusters(before: Values, after: Values) -> Change:
     return change(SCORE, *sides)
 
 
+@pytest.mark.long
 def test_equal_arms_of_three_pretrainings_are_told_apart_in_one_study_of_twenty():
     rng = np.random.default_rng(0)
     share = false_verdicts(of_score, lambda: (simulated(rng, 3, [5] * 3), simulated(rng, 3, [5] * 3)))
@@ -188,6 +189,7 @@ def test_equal_arms_of_three_pretrainings_are_told_apart_in_one_study_of_twenty(
     assert 0.025 <= share <= 0.08
 
 
+@pytest.mark.long
 def test_ignoring_that_fine_tunings_share_their_pretraining_claims_too_much():
     rng = np.random.default_rng(0)
     share = false_verdicts(ignoring_clusters, lambda: (simulated(rng, 3, [5] * 3), simulated(rng, 3, [5] * 3)))
@@ -209,6 +211,7 @@ def test_too_few_replicates_ask_for_more_of_their_kind(pairs: dict[str, list[flo
     assert f" {needs}" in tables.lacking(few, few.evidence, "score")
 
 
+@pytest.mark.long
 def test_unequal_numbers_of_fine_tunings_and_missing_pairs_keep_the_level():
     rng = np.random.default_rng(1)
 
@@ -227,6 +230,7 @@ def test_unequal_numbers_of_fine_tunings_and_missing_pairs_keep_the_level():
     assert 0.025 <= share <= 0.08
 
 
+@pytest.mark.long
 def test_pretrained_against_a_baseline_without_pretraining_claims_no_more_than_the_level():
     rng = np.random.default_rng(2)
 

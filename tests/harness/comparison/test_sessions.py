@@ -304,6 +304,7 @@ def test_launches_of_a_run_are_no_rows_of_the_summary(timed):
     assert latency["verdict"] == "worse"
 
 
+@pytest.mark.long
 def test_report_of_a_session_is_the_same_again(timed):
     result = compare("s", [*pair(timed), timed("slow", SLOW)])
     assert timing.HEADING in render(Study(result))["report.md"].decode()

@@ -112,6 +112,7 @@ def test_an_arm_that_is_slower_by_the_margin_is_seldom_called_the_same(machine: 
     assert same <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / SESSIONS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("slower", "power", "rounds"), [(0.10, 0.99, 6), (-0.20, 0.99, 5)])
 def test_a_tenth_is_found_in_few_rounds_beside_a_scatter_of_two_and_a_half_percent(slower: float, power: float, rounds: int):
     found = studies("normal", 1, float(np.log1p(slower)), 0.025 / 0.04 / np.sqrt(2))

@@ -21,6 +21,7 @@ def run_of(compose, source: Checkpoint, *more: str):
     return started_from(run, source)
 
 
+@pytest.mark.long
 def test_the_encoder_is_that_of_the_weights(compose):
     run = run_of(compose, source_of(compose))
     assert run.model.hidden_size == 64
@@ -32,6 +33,7 @@ def test_a_stage_is_named_by_either_phase(compose):
     assert one.pretrain.checkpoint == other.pretrain.checkpoint == "RUN"
 
 
+@pytest.mark.long
 def test_a_command_may_set_the_head(compose):
     run = run_of(compose, source_of(compose), "model.pooling=mean", "model.pooler=null", "model.hidden_dropout_prob=0.2")
     assert (run.model.hidden_size, run.model.pooling, run.model.pooler) == (64, Pooling.mean, None)
@@ -39,6 +41,7 @@ def test_a_command_may_set_the_head(compose):
     assert "pooling=mean" in run.label
 
 
+@pytest.mark.long
 def test_a_head_set_back_to_the_default_leaves_the_label(compose):
     source = source_of(compose, "model.pooling=mean")
     assert "pooling=mean" in run_of(compose, source).label
@@ -63,6 +66,7 @@ def test_a_key_of_the_encoder_changes_the_weights_or_is_refused(compose, publish
         run_of(compose, source, "model.num_hidden_layers=7")
 
 
+@pytest.mark.long
 def test_a_head_that_nothing_reads_is_refused(compose):
     with pytest.raises(ValueError, match=r"model.pooler_bias=false has no effect in this model"):
         run_of(compose, source_of(compose), "model.pooler=null", "model.pooler_bias=false")

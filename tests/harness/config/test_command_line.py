@@ -46,6 +46,7 @@ def test_read_only_output_is_refused(tmp_path, monkeypatch):
         command_line.refuse_output(str(tmp_path))
 
 
+@pytest.mark.long
 def test_a_saved_config_is_read_where_its_folder_is_read_only(compose, tmp_path, monkeypatch):
     (config,) = compose("task=bag", "scale=tiny")
     save(config, tmp_path / "config.yaml")

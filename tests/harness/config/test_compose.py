@@ -58,6 +58,7 @@ def test_every_group_is_composed():
     assert {path.parent.name for path in itertools.chain(*TOGETHER)} == {path.parent.name for path in GROUPED}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("files", TOGETHER, ids=lambda files: " ".join(f"{path.parent.name}={path.stem}" for path in files))
 def test_every_choice_is_what_its_file_says(compose, files):
     (run,) = compose(*line_of(files))
@@ -127,6 +128,7 @@ def test_no_arm_of_the_comparison_of_positions_begins_with_a_head_start(compose)
     assert not any(run.pretrain.neighbour_heads for run in runs)
 
 
+@pytest.mark.long
 def test_sinusoids_beside_token_vectors_that_are_not_scaled_are_in_the_name(compose):
     (run,) = compose("task=bag", "scale=tiny", "model.position=sinusoidal", "model.embedding_scale=false")
     assert (run.label, run.model.token_scale) == ("base position=sinusoidal embedding_scale=false", 1)
@@ -155,12 +157,14 @@ def test_scale_states_its_recipe_and_what_a_model_says_itself_wins(compose, argu
     assert {key: flat[f"model.{key}"] for key in RECIPES[arguments]} == RECIPES[arguments]
 
 
+@pytest.mark.long
 def test_recipe_of_a_scale_is_not_that_of_the_model_at_published_dimensions(compose):
     for scale in ("mini_bert", "larger_bert"):
         (run,) = compose("task=bag", f"scale={scale}")
         assert run.published == compose("task=bag", "scale=base")[0].model
 
 
+@pytest.mark.long
 def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
     same = ["model.attention_window=null", "model.layer_norm_eps=1e-12"]
     (run,) = compose("task=bag", "scale=tiny", *same, "model.pooler=null")
@@ -172,6 +176,7 @@ def test_the_experiment_of_all_variants_names_every_model():
     assert set(models.split(",")) == {*VARIANTS}
 
 
+@pytest.mark.long
 def test_without_arguments_the_built_in_tasks_run(compose):
     assert [(run.model_name, run.scale_name, run.task.name) for run in compose()] == [
         ("base", "tiny", "bag"),
@@ -180,6 +185,7 @@ def test_without_arguments_the_built_in_tasks_run(compose):
     ]
 
 
+@pytest.mark.long
 def test_user_folder_adds_a_model(compose, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text("# mine\nattention_window: 32\n")
@@ -241,11 +247,13 @@ def test_base_at_scale_base_is_bert_base_as_published(compose):
     assert run.model == run.published == ModelConfig()
 
 
+@pytest.mark.long
 def test_an_arm_is_named_after_keys_without_which_its_choices_make_no_model(compose):
     (run,) = compose("task=bag", "scale=tiny", "enhancement=[three_groups]", "model.num_hidden_layers=6")
     assert (run.label, run.model.depth) == ("base+three_groups num_hidden_layers=6", 6)
 
 
+@pytest.mark.long
 def test_published_twin_leaves_typed_dimensions_out_and_keeps_the_rest(compose):
     (run,) = compose("task=bag", "model.hidden_size=64", "model.num_hidden_layers=3", "model.attention_window=32")
     assert (run.model.hidden_size, run.model.num_hidden_layers) == (64, 3)
@@ -261,6 +269,7 @@ def test_a_set_of_tasks_is_a_run_for_each_with_everything_else_kept(compose):
     assert {(run.seed, run.finetune.learning_rate, run.model.attention_window) for run in runs} == {(5, 0.01, 8)}
 
 
+@pytest.mark.long
 def test_keys_of_a_task_reach_every_member_of_a_set(compose):
     assert [run.task.max_length for run in compose("task=builtin", "task.max_length=48")] == [48, 48, 48]
 
@@ -274,6 +283,7 @@ def test_a_saved_config_loads_equal(compose, tmp_path: Path):
     assert resolve.load(tmp_path / "config.yaml") == run
 
 
+@pytest.mark.long
 def test_a_saved_config_loads_equal_with_texts_that_look_like_references(compose, tmp_path: Path):
     """Words that were typed are kept as they are; a config of others reads no variable of the environment."""
     (run,) = compose("task=bag")
@@ -282,6 +292,7 @@ def test_a_saved_config_loads_equal_with_texts_that_look_like_references(compose
     assert resolve.load(tmp_path / "config.yaml").overrides == texts
 
 
+@pytest.mark.long
 def test_a_published_size_is_composed_after_the_model_and_before_what_is_typed(compose):
     (run,) = compose("model=modern", "scale=base", "task=bag")
     assert (run.model.num_hidden_layers, run.model.feed_forward_size) == (22, 1152)

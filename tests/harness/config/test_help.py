@@ -70,6 +70,7 @@ def test_groups_page_names_every_choice():
     assert all(re.search(rf"\b{name}\b", page) for group in GROUPS for name in [group, *names(group)])
 
 
+@pytest.mark.long
 def test_help_goes_to_stdout_and_leaves_with_0(run_module):
     done = run_module("harness", "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -88,6 +89,7 @@ def keys_of(schema: type, prefix: str = "") -> list[str]:
 KEYS = [key for key in keys_of(RunConfig) if key.partition(".")[0] not in DERIVED]
 
 
+@pytest.mark.long
 def test_every_key_is_a_sentence():
     for key in KEYS:
         sentence, _ = comment_of(key)
@@ -148,6 +150,7 @@ def test_key_has_its_comment_and_its_choices_have_theirs(capsys):
     assert page.endswith("\n  Role     condition: must agree between compared runs")
 
 
+@pytest.mark.long
 def test_every_key_has_an_example_that_hydra_reads():
     schema = OmegaConf.structured(RunConfig(task=TaskConfig(grammar=GrammarConfig())))
     parser = OverridesParser.create()

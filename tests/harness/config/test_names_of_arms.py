@@ -116,6 +116,7 @@ def test_keys_beside_weights_need_not_fit_the_default_scale(compose, weights):
         compose("task=bag", "model.num_attention_heads=6")
 
 
+@pytest.mark.long
 def test_a_variant_that_a_file_of_the_user_chooses_is_in_the_name_of_the_changed_weights(compose, published, tmp_path):
     (tmp_path / "conf" / "experiment").mkdir(parents=True)
     chosen = "# @package _global_\ndefaults:\n  - override /model: windowed\n"
@@ -184,6 +185,7 @@ def test_keys_of_an_experiment_that_weights_have_already_are_refused(compose, pu
     assert str(error.value) == line
 
 
+@pytest.mark.long
 def test_a_key_of_an_experiment_that_nothing_reads_is_refused(compose, tmp_path):
     given = files_of_the_user(tmp_path, "experiment/mine", "model: {rotary_theta: 500}\n")
     with pytest.raises(InputError, match=r"model\.rotary_theta=500.* has no effect in this model: it needs"):
@@ -230,6 +232,7 @@ def test_random_weights_are_the_control_of_published_ones(compose, published):
         compose("task=bag", "model.random_weights=true")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("control", [False, True])
 def test_after_a_pretraining_its_encoder_counts_and_the_pooler_of_the_weights(compose, published, tmp_path, control):
     """Healing trains no pooler: it is that of the published weights, or of the seed in their control."""
@@ -270,6 +273,7 @@ def test_a_group_beside_an_earlier_run_fits_it_or_changes_it_or_is_refused(compo
     assert config.enhancements == source.enhancements | dict.fromkeys(more if group == "enhancement" else [], True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("typed", "where"),
     [
@@ -288,6 +292,7 @@ def test_other_groups_and_keys_beside_published_weights_are_refused(compose, pub
     assert str(error.value).startswith(where)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("typed", "line"),
     [
@@ -305,6 +310,7 @@ def test_what_an_earlier_run_has_already_is_refused_beside_it(compose, typed, li
     assert str(error.value) == line
 
 
+@pytest.mark.long
 def test_published_weights_are_pretrained_on_without_heads_that_look_at_neighbours(compose, published):
     (run,) = compose("task=none", "pretrain=mlm", "pretrain.learning_rate=1e-4", f"model.init_from={published}")
     assert run.pretrain.neighbour_heads
@@ -357,6 +363,7 @@ def test_arms_of_which_the_same_is_built_are_said(typed, first, again, compose, 
     assert len([item for item in items if item.same_as]) == 1
 
 
+@pytest.mark.long
 def test_reading_and_changing_weights_is_no_memory_of_inference(compose, published, tmp_path, monkeypatch):
     """They are loaded after the peak: a decomposition of a word table takes several times the model."""
     (run,) = compose("task=bag", f"model.init_from={published}", "finetune=none", f"output={tmp_path}")

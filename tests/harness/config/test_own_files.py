@@ -44,6 +44,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNSOUND)
 def test_an_unsound_file_is_refused_with_its_place(file, name):
     content, line = UNSOUND[name]
@@ -63,12 +64,14 @@ def test_a_sound_file_is_taken(file, content):
     own_files.refuse_unsound(file)
 
 
+@pytest.mark.long
 def test_the_home_folder_is_written_in_a_file_as_on_the_command_line(compose, file, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     file.write_text("init_from: ~/weights\n")
     assert [run.model.init_from for run in compose("--config-dir", "my", "model=mine", "task=bag")] == ["/home/me/weights"]
 
 
+@pytest.mark.long
 def test_a_package_behind_a_byte_order_mark_is_read(compose, tmp_path):
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_bytes(b"\xef\xbb\xbf# @package _global_\r\nstudy: mine\r\n")
@@ -99,6 +102,7 @@ def test_values_that_no_config_has_are_one_line(file, capsys, content, fragment)
     assert not Path("pwned").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "line"),
     [
@@ -114,6 +118,7 @@ def test_an_experiment_that_is_written_like_a_command_says_what_to_write(file, c
     assert line in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("row", "fragment"),
     [
@@ -130,6 +135,7 @@ def test_rows_that_no_json_has_are_one_line(file, capsys, row, fragment):
     assert (err.count("\n"), fragment in err) == (1, True), err
 
 
+@pytest.mark.long
 def test_a_tokenizer_with_a_piece_beyond_its_size_is_refused(file, capsys):
     empty = dict.fromkeys(("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"))
     vocabulary = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 4_000_000_000}

@@ -120,11 +120,13 @@ def test_protocols_are_compared_as_arms_each_with_its_own_seeds(compose):
     ]
 
 
+@pytest.mark.long
 def test_the_keys_that_a_protocol_stands_for_are_printed(run_harness):
     printed = run_harness("+protocol=modernbert", "task=rte", "--cfg", "job").stdout
     assert {"protocol_name: modernbert", "  learning_rate: 5.0e-05", "  starts_from: mnli"} <= {*printed.splitlines()}
 
 
+@pytest.mark.long
 def test_protocols_share_a_pretraining(compose):
     runs = compose("-m", "+protocol=modernbert,mosaicbert", "task=cola", "pretrain=mlm", "seed=1", *BASE)
     assert [run.label for run in runs] == ["base+mlm protocol=modernbert", "base+mlm protocol=mosaicbert"]
@@ -283,6 +285,7 @@ def test_a_wrong_file_is_one_line(compose, own, text, said):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "said"),
     [

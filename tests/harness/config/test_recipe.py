@@ -11,12 +11,14 @@ from harness.paths import conf_directory
 GOES_ON = ("task=none", "scale=tiny", "pretrain=mlm", "model.init_from=published")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", ["recipe=bert", "pretrain.learning_rate=5e-5", "pretrain.learning_rate=2e-3"])
 def test_published_weights_are_trained_on_where_the_user_chooses_how(compose, more):
     (run,) = compose(*GOES_ON, more)
     assert run.model.init_from == "published"
 
 
+@pytest.mark.long
 def test_the_recipe_is_no_matter_where_nothing_is_pretrained(compose):
     (run,) = compose("task=bag", "scale=tiny", "model.init_from=published")
     assert run.model.init_from == "published"
@@ -32,6 +34,7 @@ def test_positions_are_compared_where_the_start_is_chosen(compose, more):
     assert learned.pretrain.neighbour_heads == sinusoidal.pretrain.neighbour_heads == ("true" in more)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "is_said"),
     [
@@ -55,6 +58,7 @@ def test_models_that_the_recipe_was_not_seen_at_are_named(compose, given, is_sai
         assert f"here L{run.model.depth} H{run.model.hidden_size}" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "rate"),
     [
@@ -78,6 +82,7 @@ def test_what_a_training_starts_from_brings_its_rate_of_fine_tuning(compose, giv
     assert "finetune.learning_rate" not in run.settings
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "rate", "initial"),
     [
@@ -93,6 +98,7 @@ def test_the_scale_states_its_rate_and_initial_values(compose, given, rate, init
     assert (run.pretrain.learning_rate, run.pretrain.initializer_range) == (rate, initial)
 
 
+@pytest.mark.long
 def test_what_a_scale_states_is_no_setting_of_the_arm(compose):
     stated, other = compose("-m", "task=none", "pretrain=mlm", "scale=mini", "pretrain.learning_rate=2e-3,3e-3")
     assert (stated.settings, other.settings) == ({}, {"pretrain.learning_rate": "0.003"})
@@ -119,6 +125,7 @@ PUBLISHED = yaml.safe_load(Path(__file__).with_name("recipe.yaml").read_text())[
 """Recipe of a published name -> section, and what its source has."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", PUBLISHED)
 def test_a_recipe_of_a_published_name_has_its_values_or_states_them_in_brackets(compose, file):
     (section, published), (group, name) = PUBLISHED[file], file.split("/")

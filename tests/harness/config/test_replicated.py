@@ -32,6 +32,7 @@ def composed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> 
     return command
 
 
+@pytest.mark.long
 def test_arms_have_three_seeds_in_rounds_over_all_of_them(composed):
     runs, said = composed("-m", "model=base,albert", *SMALL)
     assert [(run.label, run.seed) for run in runs] == [(arm, seed) for seed in range(3) for arm in ("base", "albert")]
@@ -39,6 +40,7 @@ def test_arms_have_three_seeds_in_rounds_over_all_of_them(composed):
     assert said == THREE
 
 
+@pytest.mark.long
 def test_the_recorded_command_names_the_seeds_and_runs_the_same(composed):
     runs, _ = composed("-m", "model=base,albert", *SMALL)
     assert status.command() == "python -m harness -m seed=0,1,2 model=base,albert scale=tiny task=bag"

@@ -9,12 +9,14 @@ from harness.config.resolve import Found, pretraining_of, resolve, with_vocabula
 FOUND = Found(threads=2)
 
 
+@pytest.mark.long
 def test_vocabulary_is_that_of_the_data(compose):
     (composed,) = compose("task=bag", "scale=tiny")
     model = with_vocabulary(resolve(composed, FOUND), 87, 3).model
     assert (model.vocab_size, model.pad_token_id) == (87, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [[], ["pretrain=mlm", "pretrain.mask_rate=0.4"]], ids=["task", "pretraining"])
 def test_resolving_the_result_again_changes_nothing(compose, more):
     (composed,) = compose("task=bag", "scale=tiny", *more)
@@ -43,6 +45,7 @@ def test_a_teacher_belongs_to_the_runs_of_a_sweep_that_it_teaches(compose):
     assert resolve(taught, FOUND).pretrain.teacher == "RUN"
 
 
+@pytest.mark.long
 def test_pretraining_does_not_depend_on_the_rows_that_the_task_reads(compose):
     common = ("pretrain=mlm", "task=bag", "scale=tiny")
     (whole,), (cut,) = compose(*common), compose(*common, "data.train_examples=50", "data.validation_examples=20")

@@ -43,6 +43,7 @@ def test_a_list_in_a_file_of_the_user_is_refused(compose, tmp_path, listed):
     assert line == "recipe takes one choice, but a file has a list or nothing: expected recipe=NAME"
 
 
+@pytest.mark.long
 def test_lists_by_design_compose(compose):
     assert listed_groups() == {"enhancement", "tracking"}
     (run,) = compose("task=bag", "enhancement=[shared,swiglu]", "tracking=[mlflow,tensorboard]")

@@ -18,6 +18,7 @@ SWEEPS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", SWEEPS)
 def test_the_last_sweep_changes_fastest(compose, words):
     keys, values = zip(*SWEEPS[words], strict=True)
@@ -29,10 +30,12 @@ def test_the_last_sweep_changes_fastest(compose, words):
     assert "pretrain.seed=" in words or all(run.pretrain.seed == run.seed for run in runs)
 
 
+@pytest.mark.long
 def test_each_run_knows_what_the_command_sweeps(compose):
     assert {tuple(run.swept) for run in compose("-m", "task=bag", "model=base,albert", "seed=5,6")} == {("model", "seed")}
 
 
+@pytest.mark.long
 def test_a_replicate_is_the_run_of_its_seed_alone(compose):
     swept = compose("-m", "task=bag", "model=albert", "seed=5,6")
     for run, seed in zip(swept, (5, 6), strict=True):
@@ -41,6 +44,7 @@ def test_a_replicate_is_the_run_of_its_seed_alone(compose):
         assert (alone.seed, alone.pretrain.seed, alone.overrides) == (run.seed, run.pretrain.seed, run.overrides)
 
 
+@pytest.mark.long
 def test_a_value_may_name_the_seed_of_its_run(compose):
     assert [run.study for run in compose("-m", "task=bag", "seed=5,6", "study=s${seed}")] == ["s5", "s6"]
 
@@ -78,6 +82,7 @@ def test_folders_of_one_name_are_told_apart_by_their_paths(compose, tmp_path, pl
     assert [run.label for run in compose("-m", "task=bag", f"model.init_from={folders}")] == names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "labels"),
     [
@@ -98,6 +103,7 @@ def test_a_setting_of_hydra_cannot_be_swept(compose):
         compose("-m", "task=bag", "hydra.verbose=true,false")
 
 
+@pytest.mark.long
 def test_one_name_for_settings_of_one_model_is_no_mistake(compose):
     labels = [run.label for run in compose("-m", "task=bag", "scale=tiny", "finetune.epochs=1,3", "arm=same", "seed=1,2")]
     assert labels == ["same epochs=1"] * 2 + ["same epochs=3"] * 2

@@ -20,21 +20,25 @@ def compose(*arguments: str) -> list:
     return found
 
 
+@pytest.mark.long
 def test_key_that_one_run_of_a_sweep_reads_is_fine():
     runs = compose("-m", "pretrain=none,mlm", "pretrain.mask_rate=0.4")
     assert [run.pretrain.mask_rate for run in runs if run.pretrain.objective.value == "mlm"] == [0.4]
     assert len(runs) == 2
 
 
+@pytest.mark.long
 def test_weights_of_a_run_read_where_they_are_and_after_how_many_tokens():
     (run,) = compose("pretrain.from=FOLDER", "pretrain.at=1e6")
     assert (run.pretrain.checkpoint, run.pretrain.at) == ("FOLDER", 1e6)
 
 
+@pytest.mark.long
 def test_parts_of_a_command_that_reads_them():
     assert len(compose("-m", "model=base,albert", "match=params", "match.tolerance=0.5", "search=rate", "search.trials=3")) == 2
 
 
+@pytest.mark.long
 def test_epochs_of_a_recipe_are_not_read_beside_seconds_and_name_no_arm():
     (recipe,) = compose("finetune=glue_roberta", "finetune.seconds=9")
     assert recipe.finetune.epochs == 10

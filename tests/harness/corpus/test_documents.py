@@ -194,6 +194,7 @@ def test_a_corpus_without_a_name_on_the_hub_asks_for_a_folder(table):
     assert "data=local data.root=FOLDER" in error_of(replace(table(), data=DataConfig()))
 
 
+@pytest.mark.long
 def test_real_documents_are_whole_articles(compose, shared_data):
     """Of WikiText each document begins with its title, of the other corpus none is in both parts."""
     (config,) = compose("corpus=wikitext", "data=local", f"data.root={shared_data}", "task=bag", "pretrain=mlm")

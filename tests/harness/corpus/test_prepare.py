@@ -69,6 +69,7 @@ def test_unknown_pieces_are_counted(corpus_of, tmp_path):
     assert sequences.read(config.output, prepare.prepare(config)).unknown_share == pytest.approx(1 / 6)
 
 
+@pytest.mark.long
 def test_a_vocabulary_beyond_16_bits_keeps_its_numbers(corpus_of, tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join([*tokenizers.SPECIAL, *(f"w{number}" for number in range(70_000))]))
@@ -122,6 +123,7 @@ def test_a_tokenizer_without_special_pieces_is_refused(corpus_of, tmp_path):
         prepare.prepare(corpus_of(file=str(tmp_path / "tokenizer.json")))
 
 
+@pytest.mark.long
 def test_bits_per_byte_are_those_of_the_text_whatever_the_vocabulary(compose, tmp_path):
     """Equal nats over one text, in fewer or more tokens."""
     bits, tokens = set(), set()

@@ -60,6 +60,7 @@ def test_an_epoch_takes_every_sequence_once_in_an_order_of_its_own(corpus, monke
     assert orders[0] != sorted(orders[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", [7, 65_536])
 def test_the_order_does_not_depend_on_the_portions_it_is_asked_for_in(corpus, monkeypatch, block):
     monkeypatch.setattr(sequences, "BLOCK", block)

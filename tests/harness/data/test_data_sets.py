@@ -98,6 +98,7 @@ def test_features_that_leave_no_doubt_say_the_kind(folder, tmp_path, form, keys,
     assert kind_by_features(replace(config, task=replace(config.task, **keys))) is kind
 
 
+@pytest.mark.long
 def test_a_kind_that_is_taken_is_said_and_makes_the_run_of_one_that_is_typed(folder, tmp_path, compose):
     words = ("task=own", f"task.dataset={folder}", "task.validation_split=held_out", "task.label=about.stars", "scale=tiny")
     composed = [compose(*words, f"output={tmp_path}", *more) for more in ((), ["task.kind=regression"])]
@@ -161,6 +162,7 @@ def test_files_of_a_folder_are_its_own_and_number_classes_alike(tmp_path):
     assert "private.parquet is outside of" in message_of(config)
 
 
+@pytest.mark.long
 def test_a_folder_of_the_hubs_layout_has_its_configuration_and_the_licence_of_its_card(shared_data):
     keys = {"fields": ["sentence1", "sentence2"], "validation_split": "validation"}
     config = with_labels(config_of(shared_data / "glue", subset="wnli", **keys))

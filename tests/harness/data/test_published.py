@@ -48,6 +48,7 @@ def compare(tmp_path: Path, seeds: range) -> int:
     return equal
 
 
+@pytest.mark.long
 def test_drawn_folders_have_the_pieces_of_transformers_or_one_line(tmp_path):
     assert compare(tmp_path, range(FOLDERS // 5)) > FOLDERS // 5 * 0.5
 

@@ -65,6 +65,7 @@ def config_of(folder, **keys) -> RunConfig:
     )
 
 
+@pytest.mark.long
 def test_every_layout_gives_the_judged_queries_and_the_whole_corpus(folder, tmp_path):
     texts = {"d0": "Cats they sleep", "d1": "dogs run", "q2": "birds", "d3": "fish"}
     table = load_table(config_of(folder), "validation")
@@ -137,6 +138,7 @@ def test_what_does_not_fit_is_one_line(folder, file, content, keys, expected):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.long
 def test_a_grade_is_a_whole_number_whatever_its_type(tmp_path):
     floats, shares = (of_the_hub(tmp_path / name, grade=grade) for name, grade in (("a", float), ("b", lambda one: one / 2)))
     assert load_table(config_of(floats), "validation").columns["label"] == [{0: 2, 1: 1}, {1: 1}, {0: 1, 2: 3}]

@@ -50,6 +50,7 @@ for kind in TokenizerKind:
 """
 
 
+@pytest.mark.long
 def test_training_in_another_process_gives_equal_tokenizers(start_process):
     """Hash maps are ordered otherwise there, and threads take turns otherwise."""
     settings = [os.environ | {"PYTHONPATH": str(ROOT), "TOKENIZERS_PARALLELISM": value} for value in ("false", "true", "false")]

@@ -27,6 +27,7 @@ WORDPIECE, BPE, UNIGRAM = TokenizerKind.wordpiece, TokenizerKind.bpe, TokenizerK
 STATING = sorted(path for path in conf_directory().glob("*/*.yaml") if path.parent.name in ("model", "scale"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -56,6 +57,7 @@ def test_stated_tokenizer_is_the_default_and_typed_keys_win(compose, arguments, 
     assert (tokenizer.kind, tokenizer.vocab_size, tokenizer.lowercase, tokenizer.multilingual) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -276,6 +278,7 @@ def test_text_of_a_vocabulary_is_part_of_the_key_where_it_is_read(languages, roo
     assert after[1] == before[1]
 
 
+@pytest.mark.long
 def test_rows_of_another_subset_are_scored_beside(languages):
     config = languages()
     data = prepared.read(config, prepared.prepare(config))

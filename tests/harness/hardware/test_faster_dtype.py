@@ -66,6 +66,7 @@ def test_a_device_that_is_missing_is_one_line():
         facts.product_rates(Device.cuda, 1)
 
 
+@pytest.mark.long
 def test_the_run_is_that_of_the_chosen_one(measured, compose):
     measured(ProductRates(1.0, 2.0))
     auto, stated = (compose("task=bag", f"hardware.dtype={dtype}")[0] for dtype in ("auto", "bf16"))
@@ -81,6 +82,7 @@ def test_a_machine_computes_in_the_chosen_one(measured):
         assert torch.is_autocast_enabled("cpu")
 
 
+@pytest.mark.long
 def test_a_sweep_over_it_is_refused(measured, compose):
     measured(ProductRates(1.0, 2.0))
     swept = compose("-m", "task=bag", "hardware.dtype=fp32,auto")[1]

@@ -26,6 +26,7 @@ def burn(seconds: float) -> None:
         pass
 
 
+@pytest.mark.long
 @needs_stat
 def test_a_foreign_process_is_seen(tmp_path):
     done = tmp_path / "done"
@@ -48,6 +49,7 @@ def stat_of(path: Path, seconds: float) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_own_work_and_that_of_children_is_not_foreign(tmp_path):
     stat, child = stat_of(tmp_path / "stat", 100.0), tmp_path / "done"
     span, own = ForeignLoad(stat), own_seconds()
@@ -59,6 +61,7 @@ def test_own_work_and_that_of_children_is_not_foreign(tmp_path):
     assert span.foreign_cpus() < 0.05
 
 
+@pytest.mark.long
 def test_what_others_had_is_told_in_cpus(tmp_path):
     stat = stat_of(tmp_path / "stat", 100.0)
     span, began = ForeignLoad(stat), time.monotonic()
@@ -67,6 +70,7 @@ def test_what_others_had_is_told_in_cpus(tmp_path):
     assert span.foreign_cpus() * (time.monotonic() - began) == pytest.approx(1.0, rel=0.3)
 
 
+@pytest.mark.long
 def test_a_running_child_is_own_work(start_process, tmp_path):
     done, own = tmp_path / "done", own_seconds()
     code = BURN.format(seconds=0.3, done=str(done)) + "\nimport sys; sys.stdin.read()"

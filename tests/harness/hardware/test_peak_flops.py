@@ -86,6 +86,7 @@ def test_a_utilisation_that_stays_above_one_is_left_out_and_told(capsys):
     assert "left out: utilisation above 1: 3e+10" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_peak_is_that_of_the_fastest_call_and_size_in_any_order(machine, takes):
     """Other work slows single calls down; the peak is what the device can do."""
     calls = itertools.count()

@@ -43,6 +43,7 @@ def test_a_head_on_every_token_costs_as_often_as_there_are_tokens():
     assert flops.counted(Shape(ONE_LAYER, C, 1, T, TokenClassifier), backward=False) == encoder + T * 2 * D * C
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("head_size", [6, 40])
 @pytest.mark.parametrize(
     "name", ["base", "modern", "longformer", "encoder_decoder", "t5", "deberta", "deberta_v3", "transformer_xl", "xlnet"]
@@ -102,6 +103,7 @@ def test_count_and_formula_agree_under_and_over_the_window(name):
         assert [*astuple(counts[length])] == pytest.approx(both, rel=flops.TOLERANCE)
 
 
+@pytest.mark.long
 def test_by_length_has_each_length_once_and_a_step_costs_three_passes():
     counts = flops.by_length(Shape(ONE_LAYER, 5, 1, 1, TokenClassifier), [16, 24])
     assert list(counts) == [16, 24]
@@ -109,6 +111,7 @@ def test_by_length_has_each_length_once_and_a_step_costs_three_passes():
     assert counts[24].train_step == pytest.approx(3 * counts[24].forward, rel=0.02)
 
 
+@pytest.mark.long
 def test_a_length_that_the_model_does_not_take_is_an_error():
     with pytest.raises(ValueError, match="5000 tokens exceed"):
         flops.by_length(Shape(ONE_LAYER, 2, 1, 1), [16, 5000])
@@ -181,6 +184,7 @@ def stated():
 UNSTATED = r"^the FLOPs of aten\._fft_c2c are unknown: expected a formula, registered by torch.utils.flop_counter"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backward", [False, True])
 def test_an_operator_of_unknown_flops_is_one_line_and_no_number(mixer, monkeypatch, backward):
     with pytest.raises(InputError, match=UNSTATED):
@@ -195,6 +199,7 @@ def test_no_training_counts_flops_that_are_unknown(mixer):
         flops.of_training(SequenceClassifier(mixer, 2))
 
 
+@pytest.mark.long
 def test_flops_that_a_class_states_are_counted(mixer, stated):
     T, D, F = 16, 64, 8
     transform, rest = 5 * T * D * math.log2(T * D), 2 * 2 * T * D * F + 2 * D * D + 2 * D * 2
@@ -232,6 +237,7 @@ def test_flops_of_a_training_are_those_of_its_padded_batches():
     assert cost(5, 32) > 2 * cost(5, 16)
 
 
+@pytest.mark.long
 def test_a_run_tells_flops_at_every_length_that_the_model_reads(tmp_path):
     shape = ModelConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=64)
     config = RunConfig(model=shape, measure=MeasureConfig(lengths=[64, 16, 128]))

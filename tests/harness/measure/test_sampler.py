@@ -42,6 +42,7 @@ def test_what_is_held_for_a_while_is_seen_after_it_is_free():
     assert int(done.stdout) == pytest.approx(200 * MB, rel=0.1)
 
 
+@pytest.mark.long
 def test_it_sleeps_between_readings():
     started = time.perf_counter()
     with Sampler(lambda: 1, every_s=0.02) as sampler:

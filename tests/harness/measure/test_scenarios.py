@@ -34,6 +34,7 @@ def test_texts_that_wait_share_a_batch_of_at_most_so_many():
     assert seen == [[0], [1, 2], [3], [4]]
 
 
+@pytest.mark.long
 def test_a_real_server_answers_every_text_once_and_no_sooner_than_it_can():
     seen = []
 

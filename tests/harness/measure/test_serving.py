@@ -39,6 +39,7 @@ def served(model: Classifier, backend: Backend, precision: Precision, path: Path
     return written, forward(module, machine), module
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("backend", "precision", "smaller", "error"), SERVED)
 def test_a_served_model_is_smaller_and_close_to_the_trained_one(backend, precision, smaller, error, tmp_path: Path):
     model = build_classifier(variant("swiglu", vocab_size=300, initializer_range=0.1), 3, 0).eval()
@@ -141,6 +142,7 @@ def test_the_trained_model_is_left_as_it_is(tmp_path: Path):
     assert not any(type(one) is torch.nn.Linear for one in module.modules())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [

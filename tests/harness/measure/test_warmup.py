@@ -65,6 +65,7 @@ def test_last_of_several_levels_counts():
     assert last_change([40.0] * 10 + [20.0] * 10 + [10.0] * 20) == 20
 
 
+@pytest.mark.long
 def test_real_calls_are_timed_and_the_slow_ones_left_behind():
     pauses = itertools.chain(itertools.repeat(0.02, SEGMENT), itertools.repeat(0.002))
     calls = []

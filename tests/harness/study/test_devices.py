@@ -48,6 +48,7 @@ def kill_a_rank(output: Path) -> None:
     rank_processes()[-1].kill()
 
 
+@pytest.mark.long
 def test_a_rank_ends_its_communication_before_it_exits(monkeypatch, compose, tmp_path):
     """Its threads would abort the process now and then: a run that was complete had failed with SIGABRT."""
     (config,) = compose("scale=tiny", "task=bag")

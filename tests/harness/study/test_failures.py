@@ -40,18 +40,21 @@ def ended(compose, output, monkeypatch, capsys):
     return sweep
 
 
+@pytest.mark.long
 def test_the_others_go_on_and_are_timed(ended):
     code, started, timed, said = ended([BROKEN, FINISHED, DIVERGED, FINISHED])
     assert (code, len(started), timed) == (1, 4, True)
     assert said[-1] == "2 of 4 runs did not finish: 1 failed, 1 diverged"
 
 
+@pytest.mark.long
 def test_where_all_finish_the_exit_code_is_0_and_nothing_is_summed_up(ended):
     code, started, timed, said = ended([FINISHED, FINISHED])
     assert (code, len(started), timed) == (0, 2, True)
     assert not any("did not finish" in line for line in said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [BROKEN, DIVERGED])
 def test_a_sweep_may_stop_at_the_first_failure(ended, end):
     code, started, timed, said = ended([FINISHED, end, FINISHED, FINISHED], "sweep.on_failure=stop")
@@ -78,11 +81,13 @@ def test_failures_of_one_kind_in_a_row_stop_the_sweep(ended, ends, started):
     assert any("Sweep stopped: 3 runs in a row ended with the same failure" in line for line in said) == (not timed)
 
 
+@pytest.mark.long
 def test_it_names_the_failure_and_the_key(ended):
     *_, said = ended([BROKEN] * 3, "sweep.same_failures=2")
     assert "'failed: RuntimeError' (sweep.same_failures=2)" in said[-2]
 
 
+@pytest.mark.long
 def test_zero_never_stops_a_sweep(ended):
     assert len(ended([BROKEN] * 7, "sweep.same_failures=0")[1]) == 7
 

@@ -82,6 +82,7 @@ def config(compose) -> RunConfig:
     return one
 
 
+@pytest.mark.long
 def test_every_key_changes_the_fingerprint_unless_it_is_listed(config):
     before = Identity(config, INPUTS).fingerprint
     keys = [key for key in paths_of(config) if not key.startswith(SKIPPED)]
@@ -90,6 +91,7 @@ def test_every_key_changes_the_fingerprint_unless_it_is_listed(config):
     assert unseen == NOT_IN_FINGERPRINT
 
 
+@pytest.mark.long
 def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config):
     facts = Identity(config, INPUTS).facts
     keys = [key for key in paths_of(config) if not key.startswith(SKIPPED)]
@@ -219,6 +221,7 @@ def test_swept_key_is_part_of_the_name_where_it_changes_something(compose, sweep
     assert [one.label for one in compose("-m", "task=bag", *sweep.split())] == labels
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "is_fixed"),
     [

@@ -148,6 +148,7 @@ def test_jobs_of_slurm_share_a_sweep_and_one_that_is_killed_loses_nothing(cluste
     assert "s: 12 runs: 12 finished" in run_module("harness", "status", "s", f"output={output}").stdout
 
 
+@pytest.mark.long
 def test_a_new_sweep_of_the_same_command_replaces_the_plan(compose, small, output):
     first, second = ([item] for item in plan(compose("-m", *small, "study=s", "seed=1,2", f"output={output}")))
     for sweep, jobs, expected in (("a", (first, second), 2), ("b", (second,), 1), ("c", (first,), 1)):

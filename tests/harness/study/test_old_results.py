@@ -41,6 +41,7 @@ def test_reports_of_a_store_and_of_an_archive_have_the_scores(unpack, capsys):
         assert any("albert" in row and "0.35" in row for row in rows)
 
 
+@pytest.mark.long
 def test_an_archive_is_as_it_was_written(unpack, capsys):
     unpack("results_0_2")
     reports.main(["verify", "archive"])

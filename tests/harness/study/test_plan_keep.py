@@ -14,6 +14,7 @@ def planned(compose, small, tmp_path):
     return lambda *arguments: plan(compose(*small, f"output={tmp_path / 'out'}", *arguments))
 
 
+@pytest.mark.long
 def test_single_run_keeps_its_weights_and_a_sweep_keeps_none_unless_set(planned):
     assert [item.config.finetune.keep for item in planned("measure=none")] == [Keep.last]
     swept = planned("-m", "measure=none", "seed=1,2")
@@ -23,6 +24,7 @@ def test_single_run_keeps_its_weights_and_a_sweep_keeps_none_unless_set(planned)
     assert [item.needs_weights for item in chosen] == [[item.folder / "checkpoint"] for item in chosen]
 
 
+@pytest.mark.long
 def test_runs_that_need_one_pretraining_share_it(planned):
     first, *runs = planned("-m", "measure=none", "seed=1,2", "pretrain.seed=0", *TEXT)
     assert first.inputs.data is None

@@ -73,6 +73,7 @@ def replace_checkpoints(folder: Path) -> None:
         shutil.rmtree(folder / "step-1")
 
 
+@pytest.mark.long
 def test_checkpoints_that_go_while_it_looks_do_not_end_the_run(tmp_path):
     watched = Watchdog(SweepConfig(), tmp_path)
     worker = threading.Thread(target=replace_checkpoints, args=(tmp_path / "checkpoints",))

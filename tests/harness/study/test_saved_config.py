@@ -98,6 +98,7 @@ def test_a_config_that_an_earlier_version_saved_is_read(compose, output):
     assert resolve.load(path) == config
 
 
+@pytest.mark.long
 def test_record_of_a_run_names_the_resolved_values(compose, shared_output):
     (item,) = planned(compose, shared_output)
     params = run_folder.new_record(item.config, item.inputs, item.lifted)["parameters"]

@@ -188,12 +188,14 @@ def test_results_are_those_of_one_worker_and_of_a_new_process_bit_by_bit(run_har
     assert any(a < b_end and b < a_end for at, (a, a_end) in enumerate(spans) for b, b_end in spans[:at]), spans
 
 
+@pytest.mark.long
 def test_the_cores_are_divided(compose, tmp_path, monkeypatch):
     monkeypatch.setattr("harness.hardware.facts.cores", lambda: 5)
     (item,) = plan(compose("task=bag", "scale=tiny", AT_ONCE, "task.grammar.train_examples=20", f"output={tmp_path}"))
     assert item.config.hardware.threads == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "workers"),
     [

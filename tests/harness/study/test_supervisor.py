@@ -25,6 +25,7 @@ def losses(folder: Path) -> list[float]:
     return [entry["value"] for entry in run_log.Reader(folder).new_entries() if entry.get("key") == "finetune/loss"]
 
 
+@pytest.mark.long
 def test_identical_command_skips_every_run_and_makes_none(sweep, run_harness, runs_of):
     before = [run.info.run_id for run in runs_of(sweep.output, "sweep")]
     done = run_harness(*sweep.arguments)
@@ -119,6 +120,7 @@ def test_a_device_that_is_not_there_ends_the_command_before_anything_is_planned(
     assert line.startswith(f"harness: {said}")
 
 
+@pytest.mark.long
 def test_a_plan_for_a_device_that_is_not_there_says_that_it_is_for_another_machine(run_harness, small, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     done = run_harness("plan", *small, "hardware=gpu")

@@ -94,6 +94,7 @@ def test_other_rows_than_the_benchmarks_are_refused(task, tmp_path, items):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_task_of_no_benchmark_is_refused(task):
     with pytest.raises(InputError, match=r"needs a task of GLUE: task 'boolq' has no task\.submission"):
         glue_submission.splits(task("boolq"))

@@ -83,6 +83,7 @@ def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) ->
     return answers
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", MADE)
 def test_what_is_read_is_what_was_prepared(config_of, kind):
     config = config_of(kind)

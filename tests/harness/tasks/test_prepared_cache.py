@@ -50,10 +50,12 @@ def entries(config: RunConfig) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
 
 
+@pytest.mark.long
 def test_the_key_of_files_is_that_of_their_content(local):
     assert cache.prepare(local("here")) == cache.prepare(local("there")) != cache.prepare(local("there", "a dull film"))
 
 
+@pytest.mark.long
 def test_what_shapes_the_data_is_part_of_the_key_and_nothing_else(small_config, tmp_path, monkeypatch):
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwarm\n")
@@ -128,6 +130,7 @@ def test_processes_side_by_side_make_one_entry(small_config):
     assert len(cache.read(small_config, keys[0]).train) == 100
 
 
+@pytest.mark.long
 def test_labels_named_otherwise_than_the_data_set_are_refused(compose, shared_data):
     (config,) = compose("task=rte", "data=local", f"data.root={shared_data}", "task.labels=[not_entailment,entailment]")
     with pytest.raises(ValueError, match="must be the data set's own: \\['entailment', 'not_entailment'\\]"):

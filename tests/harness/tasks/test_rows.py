@@ -54,6 +54,7 @@ def numbered(count: int) -> list[tuple[str, int]]:
     return [(f"text {row}", row % 2) for row in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "split"), [(name, split) for name, counts in GLUE.items() for split in counts])
 def test_real_task_has_its_rows_and_classes(real, name, split):
     config = real(name)
@@ -81,6 +82,7 @@ def test_part_that_the_data_lack_is_named_with_those_there(real, name, split, ex
     assert f"unknown split of task '{name}', {split}: {expected}" in str(error.value)
 
 
+@pytest.mark.long
 def test_missing_train_is_cut_from_the_validation(real):
     """As it is typed in a shell that takes the quotation marks."""
     config = real("qnli", "task.train_split=validation[:80%]", "task.validation_split=validation[80%:]")
@@ -90,6 +92,7 @@ def test_missing_train_is_cut_from_the_validation(real):
     assert config.task.train_split == "validation[:80%]"
 
 
+@pytest.mark.long
 def test_row_ranges_are_slices_too(made):
     config = made({"train": numbered(10)}, train_split="train[:4]", validation_split="train[4:7]", test_split="train[-3:]")
     parts = [texts(load_table(config, split)) for split in ("train", "validation", "test")]
@@ -182,6 +185,7 @@ def test_tasks_of_superglue_load_as_the_hub_lays_them_out(compose, tmp_path, nam
     assert tables["test"].columns["label"] == [-1, -1, -1]
 
 
+@pytest.mark.long
 def test_tuning_rows_are_kept_out_of_train(made):
     rows = {"train": numbered(400), "validation": numbered(4)}
     whole = texts(load_table(made(rows), "train"))
@@ -192,6 +196,7 @@ def test_tuning_rows_are_kept_out_of_train(made):
     assert load_table(config, "tune").items == [whole.index(text) for text in tune]
 
 
+@pytest.mark.long
 def test_tuning_rows_depend_on_content_and_seed_alone(made):
     rows = numbered(200)
     validation = {"validation": numbered(4)}

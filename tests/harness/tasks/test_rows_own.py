@@ -370,6 +370,7 @@ def test_a_column_that_nobody_named_decides_nothing(place):
         place.table(twice)
 
 
+@pytest.mark.long
 def test_a_type_that_changes_after_many_rows_is_read(place):
     rows = [(row if row < 11_000 else f"x{row}", f"text {row}", ("pos", "neg")[row % 2]) for row in range(12_000)]
     assert len(place.table(place.file("csv", rows, columns=("ref", "text", "y"))).items) == 12_000

@@ -55,6 +55,7 @@ def test_long_errors_and_passwords_are_cut(background, capsys):
     assert capsys.readouterr().out == f"MLflow failed (no answer from http://***@host:5000/api). {KEPT}\n"
 
 
+@pytest.mark.long
 def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
     never = threading.Event()
     background.call(never.wait)

@@ -12,6 +12,7 @@ def chosen(configs: list) -> set[str]:
     return {key for key in ("mlflow", "tensorboard", "wandb") if getattr(config.tracking, key)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [

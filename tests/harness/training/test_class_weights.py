@@ -104,6 +104,7 @@ def test_a_task_without_classes_takes_no_weights():
     refuse_class_weights(replace(run, finetune=FinetuneConfig()))
 
 
+@pytest.mark.long
 def test_weights_may_be_typed(compose):
     (run,) = compose("task=own", "task.train_file=a.csv", "finetune.class_weights={no: 1, yes: 3}")
     assert run.finetune.class_weights == {"no": 1, "yes": 3}

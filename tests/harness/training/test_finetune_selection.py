@@ -128,10 +128,12 @@ def test_tuning_rows_are_never_trained_on(trained, prepared, keep_best):
         assert all(same(one.evaluations[step][1], other.evaluations[step][1]) for step in one.evaluations)
 
 
+@pytest.mark.long
 def test_evaluations_do_not_change_what_is_learned(trained):
     assert losses(trained(KeepBest.tune)[1]) == losses(trained(KeepBest.none)[1])
 
 
+@pytest.mark.long
 def test_best_epochs_weights_are_restored(trained, prepared, config, machine):
     given = misleading(prepared)
     model, run_log, values = trained(KeepBest.tune, given)
@@ -161,6 +163,7 @@ def test_several_evaluations_of_an_epoch_are_evenly_spaced(trained, prepared):
     assert list(run_log.evaluations) == [3, 6, 8, 11, 14, 16]
 
 
+@pytest.mark.long
 def test_training_ends_after_evaluations_without_a_better_score(trained, prepared, capsys):
     """Two evaluations after the best one; losses and weights up to there are those of the whole training."""
     given = misleading(prepared)
@@ -182,6 +185,7 @@ def test_training_ends_after_evaluations_without_a_better_score(trained, prepare
     assert f"tune: {of} are held out to select the weights" in said
 
 
+@pytest.mark.long
 def test_validation_is_not_read_while_training(trained, prepared):
     hidden = replace(prepared, validation=None)
     for keep_best in (KeepBest.none, KeepBest.tune):
@@ -190,6 +194,7 @@ def test_validation_is_not_read_while_training(trained, prepared):
         trained(KeepBest.validation, hidden)
 
 
+@pytest.mark.long
 def test_validation_chooses_where_it_is_configured_to(trained, prepared):
     given = replace(prepared, tune=None, validation=misleading(prepared).tune)
     model, run_log, values = trained(KeepBest.validation, given)
@@ -199,6 +204,7 @@ def test_validation_chooses_where_it_is_configured_to(trained, prepared):
     assert same(weights(model), kept)
 
 
+@pytest.mark.long
 def test_undefined_scores_choose_nothing(trained, config, prepared):
     """The correlation with rows that all have one label."""
     task = replace(config.task, kind=TaskKind.regression, labels=[], scores=["pearson"], headline="pearson")
@@ -224,6 +230,7 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, tm
     assert ("finetune/best_epoch" in values) == (keep_best is not KeepBest.none)
 
 
+@pytest.mark.long
 def test_choosing_by_tuning_rows_without_any_is_one_line(compose, small, tmp_path):
     (config,) = compose(*small, "finetune.keep_best=tune")
     with pytest.raises(InputError, match=r"finetune\.keep_best=tune needs rows held out from train: set task\.tune_share"):
@@ -239,6 +246,7 @@ def test_run_says_what_it_was_selected_on(config, keep_best):
     assert "selected_on" not in Identity(changed, Inputs(corpus="0")).described([])["tags"]
 
 
+@pytest.mark.long
 def test_the_average_is_evaluated_and_left_while_the_training_goes_on_from_the_last_weights(trained):
     plain, averaged = (trained(KeepBest.validation, ema_decay=decay) for decay in (None, 0.9))
     assert losses(averaged[1]) == losses(plain[1])

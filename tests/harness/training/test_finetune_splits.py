@@ -85,6 +85,7 @@ def lines(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_mismatched_rows_are_scored_beside_the_matched_ones(mnli, tmp_path):
     values = in_process.ran(mnli("finetune.max_steps=2"), tmp_path / "run")
     assert values["eval/examples"] == ROWS["validation_matched"]
@@ -112,6 +113,7 @@ def test_submission_has_the_rows_and_class_names_of_each_file(mnli, tmp_path):
     assert tmp_path / "run" / "predictions_mismatched.parquet" in run_log.artifacts(tmp_path / "run")
 
 
+@pytest.mark.long
 def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):
     config, folder = mnli(), tmp_path / "run"
     (folder / "submission").mkdir(parents=True)
@@ -122,6 +124,7 @@ def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):
     assert not any(path.exists() for path in left)
 
 
+@pytest.mark.long
 def test_test_splits_are_read_only_where_they_are_answered(mnli):
     assert prepared.split_names(mnli()) == ["train", "validation", "mismatched"]
     assert prepared.split_names(mnli("finetune.submit=true", "task.tune_share=0.2")) == [
@@ -129,6 +132,7 @@ def test_test_splits_are_read_only_where_they_are_answered(mnli):
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_one_command_prepares_both_where_only_one_submits(mnli):
     planned = plan.plan([mnli(), mnli("finetune.submit=true")])
     splits = {item.config.finetune.submit: sorted(prepared.read(item.config, item.inputs.data).more) for item in planned}
@@ -159,6 +163,7 @@ def test_what_cannot_be_done_is_one_line_before_any_run(mnli, settings, message)
     assert not list(Path(config.output).glob("*/*/run.json"))
 
 
+@pytest.mark.long
 def test_answers_that_are_no_label_are_refused(compose):
     (config,) = compose("task=squad")
     with pytest.raises(InputError, match="needs a classification or regression: task 'squad' is of kind spans"):

@@ -76,6 +76,7 @@ def test_the_first_norm_and_spread_are_those_of_plain_gradients(tmp_path: Path):
     assert max(layers) / min(layers) > 1.01
 
 
+@pytest.mark.long
 def test_a_training_is_bit_by_bit_the_same_without_spread_and_with_it_at_every_step(tmp_path: Path, monkeypatch):
     models = []
     for every in (1, 10**9):

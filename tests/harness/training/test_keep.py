@@ -59,6 +59,7 @@ def test_the_kept_weights_are_those_that_were_evaluated(small_config, tmp_path, 
     np.testing.assert_array_equal(logits, evaluated(tmp_path / "run"))
 
 
+@pytest.mark.long
 def test_nothing_is_kept_by_default_and_the_error_says_how(small_config, tmp_path):
     trained(small_config, tmp_path / "run")
     assert not (tmp_path / "run" / paths.WEIGHTS).exists()

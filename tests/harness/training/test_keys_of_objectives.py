@@ -78,6 +78,7 @@ def loss(options: PretrainConfig) -> float:
         return float(objective(replace(batch, inputs=replace(batch.inputs, labels=torch.arange(8) % 2))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "keys"), CASES)
 def test_a_key_changes_the_loss_where_it_is_read(name, keys):
     options = PretrainConfig(objective=name, **keys)

@@ -92,6 +92,7 @@ def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]
     return trained
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_a_step_costs_the_flops_of_its_padded_micro_batches(accumulation):
     batch = next(batches(16))
@@ -314,6 +315,7 @@ def test_losses_are_written_before_a_callback_runs(machine, tmp_path):
     assert written == [[1, 2, 3], [1, 2, 3, 4, 5, 6]]
 
 
+@pytest.mark.long
 def test_callbacks_do_not_change_what_is_trained(curve):
     plain, watched = classifier(dropout=0.1), classifier(dropout=0.1)
     losses = curve(training(plain, 6))

@@ -73,6 +73,7 @@ def one_at_a_time(model: BertForMaskedLM, ids: list[int], words: list[int], whol
     return total
 
 
+@pytest.mark.long
 @torch.inference_mode()
 def test_published_weights_score_pairs_as_transformers_does(published):
     vocabulary = untrained.vocabulary_of(cut(published))

@@ -71,6 +71,7 @@ def attended(attention: torch.nn.Module, keys: Tensor) -> Tensor:
     return attention.output(torch.cat(joined))
 
 
+@pytest.mark.long
 @each_size
 def test_states_and_gradients_are_those_of_the_published_recurrence(segment, memory):
     encoder, text = built(segment, memory), ids(1)
@@ -129,6 +130,7 @@ def test_the_receptive_field_is_as_far_as_a_change_is_seen(segment, memory, laye
         assert field.rightwards == segment - 1 + layers * memory
 
 
+@pytest.mark.long
 @each_size
 @pytest.mark.parametrize("length", [1, 4, 13, 16])
 def test_flops_formula_equals_the_count(segment, memory, length):

@@ -104,6 +104,7 @@ def test_head_with_another_non_linearity_is_left_out():
     assert not any(name.startswith("lm_head.") for name in exported(state, shape, given))
 
 
+@pytest.mark.long
 def test_tensors_of_no_family_are_homeless():
     shape = shape_of("base")
     state = of(state_of(shape), "encoder.", "pooler.") | {"pair_head.weight": torch.ones(2, 32)}

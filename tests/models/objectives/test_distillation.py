@@ -246,6 +246,7 @@ def test_a_copy_of_the_teacher_has_nothing_to_learn(weights: dict):
     assert objective(example(objective)).item() > 1e-4
 
 
+@pytest.mark.long
 def test_layers_are_learned_from_plain_text_without_a_head():
     objective = student(**LAYERS)
     assert objective.masked_head is None

@@ -116,6 +116,7 @@ def test_whole_words_are_masked_whole():
     assert sum(counts) / len(counts) > 11.5
 
 
+@pytest.mark.long
 def test_spans_are_longer_than_words_and_end_at_special_tokens():
     runs = Counter()
     for masking in (Masking.word, Masking.span):
@@ -207,6 +208,7 @@ def test_number_of_predictions_is_rounded_to_the_nearest(rate: float, length: in
     assert num_predictions(rate, length) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begins_word", [True, False])
 def test_no_span_crosses_a_special_piece(begins_word: bool):
     """Text behind a special piece begins a word, also where its piece would continue one.

@@ -99,6 +99,7 @@ def test_fifteen_percent_of_the_text_in_spans_of_three(length, noise, spans):
     assert data.predictions == data.total_predictions
 
 
+@pytest.mark.long
 def test_every_division_into_spans_is_as_likely_as_any_other():
     spans, seeds = Spans(text=6, noise=4, count=2), range(1500)
     drawn = Counter(tuple(spans.sample(torch.Generator().manual_seed(seed))) for seed in seeds)

@@ -105,6 +105,7 @@ def test_two_trained_heads_on_the_plateau_are_not_called_probes(pretrained, ende
     assert "probe" not in report.partition("## ")[0]
 
 
+@pytest.mark.long
 def test_a_pretraining_on_the_plateau_is_said_at_the_head_in_its_section_and_where_it_is_used(pretrained, make_run, ended):
     runs = [pretrained(ends=ended(6.2), fingerprint="stuck"), pretrained("albert+mlm", ends=ended(5.2), fingerprint="left")]
     tuned = {"task": "sst2", "pretrain_seed": "0"}
@@ -227,6 +228,7 @@ def test_pretraining_of_another_study_is_followed_once(tracking):
     assert text.count("## pretraining: measured") == 1
 
 
+@pytest.mark.long
 def test_a_study_whose_pretrainings_another_one_ran_has_a_report(tracking):
     tracking.log_pretraining(study="older")
     tracking.client.create_experiment("planned")

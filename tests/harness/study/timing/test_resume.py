@@ -72,6 +72,7 @@ def test_the_order_of_a_round_is_that_of_the_session_without_interruption(interr
     assert launches.of_round(3) == resumed
 
 
+@pytest.mark.long
 def test_a_session_that_was_complete_is_not_launched_again(planned, launches):
     items = planned(*ROUNDS)
     first = Session(items)

@@ -49,6 +49,7 @@ def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_or
     assert [launch.round for launch in launches_of(session, items[0])] == list(range(6))
 
 
+@pytest.mark.long
 def test_no_other_command_on_this_output_times_anything_during_a_launch(planned, launches, output, monkeypatch):
     held: list[bool] = []
     launch = timing.launch
@@ -66,6 +67,7 @@ def test_no_other_command_on_this_output_times_anything_during_a_launch(planned,
     assert held == [True, True]
 
 
+@pytest.mark.long
 def test_plain_lines_tell_what_is_timed_and_what_floor_it_gave(planned, launches, capsys):
     launches.milliseconds = lambda title, number: 1.02 ** (number % 2 if "A/A" in title else 0)
     run(planned("model=base", "measure.rounds=3"))
@@ -153,6 +155,7 @@ def test_a_session_decides_as_the_report_does(launch_of):
     assert 5 < sum(decided) < 35
 
 
+@pytest.mark.long
 def test_values_are_at_the_mean_reference_time_of_all_launches_each_counted_once(planned, launches):
     session = run(planned("model=base,static", "measure.rounds=1"))
     for place, timed in enumerate(session.timed.values()):
@@ -165,6 +168,7 @@ def test_values_are_at_the_mean_reference_time_of_all_launches_each_counted_once
     assert static[metrics.DEVICE_LATENCY] * 2.0**place == pytest.approx(2.0)  # of 1, 2 and 4
 
 
+@pytest.mark.long
 def test_seeds_share_the_launches_of_their_network(planned, launches):
     items = planned("model=base,albert", "seed=1,2,3", "measure.rounds=2")
     session = run(items)
@@ -194,6 +198,7 @@ def test_tasks_of_one_shape_share_launches_that_measure_throughput_on_each(plann
     assert session.replicates[0][1] is session.replicates[1][1]
 
 
+@pytest.mark.long
 def test_tasks_of_different_shapes_are_launched_apart(planned, launches):
     items = [*planned("model=base", "task=order", "measure.rounds=1"), *planned("model=base", "measure.rounds=1")]
     assert len({timing.shape_key(item) for item in items}) == 1
@@ -228,6 +233,7 @@ def test_what_leaves_the_work_of_a_training_step_is_launched_together(planned):
     assert len({timing.shape_key(item) for item in items}) == 1
 
 
+@pytest.mark.long
 def test_launches_of_a_shape_share_what_is_compiled_outside_the_results_and_plain_ones_nothing(planned, launches, output):
     run(planned("model=base", "measure.rounds=2", "hardware.compile=true,false"))
     folders = [request.compiled for request in launches.requests]
@@ -237,6 +243,7 @@ def test_launches_of_a_shape_share_what_is_compiled_outside_the_results_and_plai
     assert not any(Path(folder).is_relative_to(output) or Path(folder).parent.exists() for folder in shared)
 
 
+@pytest.mark.long
 def test_the_fastest_product_is_measured_once_a_session(planned, launches):
     items = planned("model=base,albert", "measure.rounds=2")
     session = run(items)
@@ -260,6 +267,7 @@ def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, chosen, 
     assert replicate.removesuffix(" bag (A/A replicate)") in replicates
 
 
+@pytest.mark.long
 def test_a_baseline_that_was_timed_is_timed_twice_again_beside_what_is_new(planned, launches):
     """Its own launches belong to another session, so both halves of the pair are new."""
     items = planned("model=base,albert", "measure.rounds=1")
@@ -270,6 +278,7 @@ def test_a_baseline_that_was_timed_is_timed_twice_again_beside_what_is_new(plann
     assert [timed.is_aa_replicate for _, timed in session.replicates] == [False, True]
 
 
+@pytest.mark.long
 def test_a_seed_that_was_timed_does_not_time_the_baseline_a_third_time(planned, launches):
     items = planned("model=base", "seed=1,2", "measure.rounds=1")
     finish(items[0], session="earlier")
@@ -277,6 +286,7 @@ def test_a_seed_that_was_timed_does_not_time_the_baseline_a_third_time(planned, 
     assert sorted(launches.of_round(0)) == ["base bag", "base bag (A/A replicate)"]
 
 
+@pytest.mark.long
 def test_nothing_is_launched_where_everything_was_timed_or_nothing_is_measured(planned, launches):
     items = planned("model=base", "measure.rounds=1")
     finish(items[0], session="earlier")
@@ -297,6 +307,7 @@ def test_a_run_that_did_not_finish_is_not_timed_and_is_no_baseline(planned, laun
     assert sorted(launches.of_round(0)) == ["albert bag", "albert bag (A/A replicate)"]
 
 
+@pytest.mark.long
 def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned, launches):
     launches.foreign = lambda title, number, attempt: [1.5, 0.9, 1.2, 0.1][attempt] if title == "base bag" else 0.0
     launches.compile_s = 7.0  # only the first try has to
@@ -306,6 +317,7 @@ def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned,
     assert (kept.foreign_cpus, kept.repeated, kept.compile_s) == (0.9, 2, 7.0)
 
 
+@pytest.mark.long
 def test_the_seconds_of_a_launch_are_those_of_its_tries_and_not_of_a_wait_for_another_session(planned, launches, monkeypatch):
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(timing.time, "monotonic", lambda: clock.now)
@@ -340,6 +352,7 @@ def test_a_quiet_launch_is_not_repeated_and_neither_is_one_whose_load_is_unknown
     assert len(launches.order) == 2
 
 
+@pytest.mark.long
 def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on(planned, launches, capsys):
     launches.failing = {"albert bag"}
     items = planned("model=base,albert", "measure.rounds=3")

@@ -189,6 +189,7 @@ def test_slow_calls_are_timed_fewer_times_but_never_fewer_than_the_fewest(machin
     assert len(measuring.repeated(lambda: time.sleep(0.01), 30, 0.0, machine)) == measuring.FEWEST
 
 
+@pytest.mark.long
 def test_clock_agrees_with_that_of_torch(machine):
     """The same call by both, in turn. The fastest of many is compared: others on the machine only ever add."""
     left, right = torch.randn(256, 256), torch.randn(256, 256)

@@ -70,6 +70,7 @@ def test_lists_of_words_do_not_overlap():
     assert len(set(WORDS)) == len(WORDS)
 
 
+@pytest.mark.long
 def test_first_gate_alone_gives_three_quarters_at_best():
     made = rows(Rule.distance, train_examples=20000)
     labels = Counter((row["sentence"].split()[0] in OPEN, row["label"]) for row in made)
@@ -175,6 +176,7 @@ def test_a_text_that_ends_before_what_decides_is_refused(rule):
         refuse_cut(grammar, needed - 1)
 
 
+@pytest.mark.long
 def test_a_depth_that_hardly_any_pattern_has_is_refused():
     assert len(rows(Rule.brackets, pairs=6, depth=6, train_examples=3)) == 3
     with pytest.raises(InputError, match=r"^task.grammar.depth=30 is too rare with task.grammar.pairs=30: expected less depth"):

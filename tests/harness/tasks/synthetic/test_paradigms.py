@@ -98,6 +98,7 @@ def test_no_open_word_of_validation_is_in_train_and_no_pair_comes_twice():
     assert all(row["sentence_good"] != row["sentence_bad"] for row in generated("validation"))
 
 
+@pytest.mark.long
 def test_paradigms_begin_alike_whatever_their_number_and_too_many_are_refused():
     assert generate(2, "validation") == generated("validation")[: 2 * len(PARADIGMS)]
     with pytest.raises(InputError, match=r"task.pairs=5000 is more than paradigm \w+ has: reduce it"):

@@ -96,6 +96,7 @@ def test_a_needle_before_the_segment_is_out_of_reach_without_memory(verdict, mem
     assert stated.reason.endswith(reason)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["longformer", "modern"])
 def test_a_global_token_or_layer_carries_over_any_distance(verdict, model):
     arguments = (f"model={model}", "model.attention_window=2", "task=distance")
