@@ -207,11 +207,13 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
     kind, task = tasks.kind_of(config.task), config.task
     first = next(iter(splits.values()))
     tokenizer = tokenizers.build(config.tokenizer, [*vocabulary_texts(config, first), *more_text])
-    encoded = {split: kind.encode(task, tokenizer, examples) for split, examples in splits.items()}
-    for name, split in encoded.items():
+    cut = {}
+    for name, examples in splits.items():
+        split = kind.encode(task, tokenizer, examples)
         _write_split(split, folder, name)
+        cut[name] = split.cut
     facts = known | {
-        "notes": [*known["notes"], *notes.of_lengths(task, encoded)],
+        "notes": [*known["notes"], *notes.of_lengths(task, cut)],
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
         "majority": kind.majority(task, first),

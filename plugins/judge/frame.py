@@ -311,18 +311,13 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
         tasks, arms = seeds.shape
         return [f"{counted(arms, 'arm')}, {counted(tasks, 'task')}: no task has two arms, so there is nothing to compare."]
     columns = ["arm", "task", *(["seed"] if {Design.SEEDS, Design.RUNS} & {*kinds} else [])]
-    parts = [counted(frame.rows[name].nunique(), name) for name in columns]
+    parts = [counted(frame.rows[name].replace("", None).nunique(), name) for name in columns]
     too_few = len(kinds.get(Design.TASKS, ())) < 3
     how = KNOWN.designs | ({Design.TASKS: "one value per arm, which no test can judge"} if too_few else {})
     parts += [f"{how[design]}{f' ({some_of(tasks, NAMED)})' if len(kinds) > 1 else ''}" for design, tasks in kinds.items()]
     parts += [f"items known for {counted(len(known), 'task')}"] if known else []
     lines = [f"{', '.join(parts)}.", *(f"{note}." for note in frame.notes)]
     lines += [KNOWN.covers[design] for design in kinds if design in KNOWN.covers and not (design is Design.TASKS and too_few)]
-    single = [task for task, design in of_tasks.items() if design in (Design.ITEMS, Design.TASKS)]
-    if 0 < len(single) < len(of_tasks):
-        lines.append(
-            f"No table has both tasks of one seed ({some_of(single, NAMED)}) and of several: judge each in its own file."
-        )
     scores = frame.rows[frame.rows["unit"] == SCORE].drop_duplicates(["task", "metric"])
     different = [f"{metric} on {task}" for task, metric in zip(scores["task"], scores["metric"], strict=True)]
     several = scores["metric"].nunique() > 1

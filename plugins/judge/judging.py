@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 
@@ -12,10 +12,12 @@ from harness import extensions, metrics, paths, tags
 from harness.comparison import overall
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
+from harness.comparison.paired import grouped
 from harness.comparison.section import HEADLINE, RESULTS, results_of
 from harness.document import first_screen, in_terminal
-from harness.errors import InputError, unknown
+from harness.errors import InputError, some_of, unknown
 from harness.plugins.judge import frame, results
+from harness.plugins.judge.frame import NAMED
 from harness.plugins.judge.options import Files, Judge
 from harness.plugins.judge.ranks_text import ranks_section
 from harness.plugins.judge.results import ResultsReader
@@ -52,7 +54,11 @@ class Verdicts:
 
     def _text(self, comparison: Comparison) -> str:
         notes = self.output.notes.get(comparison.study, ()) if isinstance(self.output, Packed) else ()
-        shown = ["\n".join(map(wrapped, [comparison.study, *notes])), first_screen(screen(comparison, (ALL,)))]
+        shown = ["\n".join(map(wrapped, [comparison.study, *notes]))]
+        by_design = grouped((section.design, section) for section in comparison.sections)
+        for sections in by_design.values():  # means over tasks need one design
+            tasks = [wrapped(f"On {some_of(list(dict.fromkeys(one.task for one in sections)), NAMED)}:")] * (len(by_design) > 1)
+            shown += [*tasks, first_screen(screen(replace(comparison, sections=tuple(sections)), (ALL,)))]
         if self.options.all_pairs or self.options.random_tasks:
             shown += in_terminal(ranks_section(comparison, self.options.random_tasks))
         return "\n\n".join(filter(None, shown))

@@ -172,7 +172,7 @@ def header(comparison: Comparison) -> Bullets:
     commits = [run.tags.get(tags.GIT_COMMIT, "not recorded")[:12] for run in runs]
     dirty = [" with uncommitted changes" * (run.tags.get(tags.GIT_DIRTY) == "true") for run in runs]
     of_pretraining = sorted({run.replicate.pretrain_seed for run in runs} - {""}, key=seed_order)
-    seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order))
+    seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining} - {""}, key=seed_order))
     facts = {
         "study": escape(comparison.study),
         "newest run": formats.date(max(run.started for run in runs)),

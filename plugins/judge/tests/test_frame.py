@@ -348,10 +348,3 @@ def test_equal_arms_are_rarely_told_apart(kind):
         changes = (over.change(label, HEADLINE) for label in "bcde")
         false += any(change and change.verdict in (Verdict.BETTER, Verdict.WORSE) for change in changes)
     assert false < stats.binom.ppf(0.99, count, 0.05)
-
-
-def test_tasks_of_one_seed_beside_others_are_said_to_have_no_table():
-    both = pd.concat([table(), table(seed="", task="cola").drop_duplicates(["arm", "task", "metric"])], ignore_index=True)
-    line = "No table has both tasks of one seed (cola) and of several: judge each in its own file."
-    assert line in frame.said(frame.checked(both))
-    assert line not in frame.said(frame.checked(table()))

@@ -43,6 +43,18 @@ def test_the_table_and_the_answer_are_printed(write, capsys):
     assert "Score, mean of 2 tasks: big (+4.8 points) is better than base; alike" in " ".join(printed.split())
 
 
+def test_tasks_of_several_seeds_and_of_single_values_have_a_table_each(write, capsys):
+    single = table({"base": 0.6, "big": 0.6}, seeds=1, tasks=("cola",)).assign(seed="")
+    path = write(pd.concat([table({"base": 0.7, "big": 0.75}), single]))
+    assert main(["judge", str(path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "2 arms, 3 tasks, 5 seeds, paired by seed (rte, mrpc), one value per arm, which no test can judge (cola)." in printed
+    assert "On rte, mrpc: " in printed
+    assert "Score, mean of 2 tasks: big (+4.8 points) is better than base" in printed
+    assert "On cola: " in printed
+    assert "Score: big" in printed[printed.index("On cola: ") :]
+
+
 @pytest.mark.long
 def test_a_report_is_written_in_all_formats(write, tmp_path):
     path = write(table({"base": 0.7, "big": 0.75}))
