@@ -48,9 +48,9 @@ def _details(study: str, command: CommandStatus) -> str:
     lines = [f"{study}: {counted(len(command.runs), 'run')}: {command.counts()}"]
     lines += ["search unfinished: more trials follow"] if command.is_searching else []
     listed = [run for run in command.runs if run.said or not run.is_complete]
-    width = max((len(run.title) for run in listed), default=0)
+    width, given = max((len(run.title) for run in listed), default=0), set[str]()
     if listed or not command.is_complete:
-        lines += ["", *(_line(run, width) for run in listed), *([""] if listed else [])]
+        lines += ["", *(_line(run, width, given) for run in listed), *([""] if listed else [])]
     if command.is_complete:
         return "\n".join([*lines, f"nothing is missing: {command.command}"])
     diverged = [run for run in command.missing if run.state == "diverged"]
@@ -82,12 +82,25 @@ def _place(folder: Path) -> str:
     return f"cd {shlex.quote(str(folder))} && "
 
 
-def _line(run: RunStatus, width: int) -> str:
+def _why(run: RunStatus, given: set[str]) -> str:
+    """Why it has not finished, or what went wrong; advice on training that is already `given` is left out."""
+    why = run.reason or run.said
+    if not run.said and run.state != "diverged":
+        return why
+    notes = []
+    for note in why.split("; "):
+        finding, _, advice = note.rpartition(": ")
+        notes.append(finding if finding and advice in given else note)
+        given.add(advice)
+    return "; ".join(notes)
+
+
+def _line(run: RunStatus, width: int, given: set[str]) -> str:
     state = "not timed" if run.is_untimed else run.state
     log = run.folder / "log.txt"
     place = f" (see {os.path.relpath(log)})" if run.state in WITH_LOG and log.exists() else ""
     again = f", run {counted(1 + run.retries, 'time')}" if run.retries else ""
-    first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{run.reason or run.said}{again}{place}"
+    first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{_why(run, given)}{again}{place}"
     if len(first) > WIDTH // 2:
         return "\n".join([first.rstrip(), *([wrapped(why, 6)] if why else [])])
     return wrapped(why, len(first), first) if why else first.rstrip()

@@ -74,6 +74,15 @@ def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(
     assert "rerun=true" in lines[-1]
 
 
+def test_advice_that_several_runs_share_is_given_once(planned, run_harness, output):
+    for item, loss in zip(planned("seed=1,2,3"), (510, 502, 277), strict=True):
+        reason = f"training loss ended at {loss}, above 0.69, where it began: lower finetune.learning_rate (10)"
+        laid_out(item, {"state": "diverged", "reason": reason}, "diverged")
+    text = " ".join(run_harness("status", "s", f"output={output}").stdout.split())
+    assert text.count("lower finetune.learning_rate (10)") == 1
+    assert all(f"training loss ended at {loss}, above 0.69, where it began" in text for loss in (510, 502, 277))
+
+
 def test_a_run_whose_files_are_corrupt_is_one_of_the_missing(planned, run_harness, output):
     whole, corrupt, without = planned("seed=1,2,3")
     for item in (whole, corrupt, without):
