@@ -34,6 +34,8 @@ TOLERANCE = 1e-5
 """Outputs may differ from torch's by so much of their largest value, or of 1, or by ROUNDINGS times torch's own rounding."""
 ROUNDINGS = 4
 
+INSTEAD = "set measure.backend=torch, or export without format=onnx"
+
 TRACED, CHECKED = 24, ((1, 24), (1, 1), (3, 7), (2, 200))
 """Tokens of the traced pass, or of a window; texts and tokens that the file is run on, as far as the model reads so many."""
 
@@ -117,7 +119,7 @@ def write(model: Encoder | Classifier, path: Path) -> float:
         if is_disk_full(error):
             raise
         cause = " ".join(str(error).split())[:200]
-        raise InputError(f"ONNX cannot express this model ({type(error).__name__}: {cause}): use torch") from error
+        raise InputError(f"ONNX cannot express this model ({type(error).__name__}: {cause}): {INSTEAD}") from error
     worst = max(differences)
     if not worst <= TOLERANCE:
         exact = copy.deepcopy(
@@ -125,7 +127,7 @@ def write(model: Encoder | Classifier, path: Path) -> float:
         ).double()  # torch's own rounding to float32: without a scale of attention, 1e-5 over 200 tokens
         if not worst <= ROUNDINGS * max(_difference(exact, model, batch) for batch in batches):
             path.unlink()
-            raise InputError(f"ONNX cannot express this model: outputs differ from torch's by {worst:.2g}: use torch")
+            raise InputError(f"ONNX cannot express this model: outputs differ from torch's by {worst:.2g}: {INSTEAD}")
     return worst
 
 
