@@ -220,6 +220,14 @@ def test_the_first_line_says_which_conditions_the_numbers_over_tasks_are_of(make
     assert rows(md(overview.overview(result)))["arm"][0] == "score: accuracy"
 
 
+def test_rows_that_differ_are_named_without_their_hash(make_run):
+    several = [(rows, arm) for rows in ("ab12", "cd34") for arm in ("base", "new")]
+    runs = [make_run(arm, 0, {SCORE: 0.9}, params={"facts.rows": rows}) for rows, arm in several]
+    said = paragraphs(compare("s", runs))[0]
+    assert "(different rows);" in said
+    assert "cd34" not in said
+
+
 def test_a_failed_run_is_no_finding_where_the_same_arm_and_seed_finished_since(make_run):
     failed = [make_run(arm, status="failed", params={"finetune.epochs": "1"}) for arm in ("base", "lost")]
     cautions = paragraphs(compare("s", [*failed, *two_settings(make_run)]))[-1]
