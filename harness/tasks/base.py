@@ -50,6 +50,7 @@ class Split:
     texts: dict[str, list[Any]] = field(default_factory=dict)  # additional values of this kind, one per item
     labels_of_tokens: bool = False  # the labels are (N,)
     answers: np.ndarray | None = None  # (S, C) or (N, C) float32 logits of a teacher
+    cut: float = 0.0  # share of the texts that were truncated; known only where they were just encoded
 
     def __len__(self) -> int:
         return (len(self.starts) - 1) // self.group
@@ -158,6 +159,11 @@ def logit_columns(logits: np.ndarray, has_logits: np.ndarray | None = None) -> d
     """(R, C) as C columns; null in rows for which the (R,) `has_logits` is False."""
     mask = None if has_logits is None else ~has_logits
     return {f"logit_{index}": pyarrow.array(logits[:, index], mask=mask) for index in range(logits.shape[1])}
+
+
+def cut_share(encodings: Sequence["Encoding"]) -> float:
+    """Share of these sequences that were truncated."""
+    return float(np.mean([bool(encoding.overflowing) for encoding in encodings]))
 
 
 def joined(encodings: Sequence["Encoding"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

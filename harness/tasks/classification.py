@@ -15,7 +15,7 @@ from harness.errors import InputError, present
 from harness.models.batch import Batch
 from harness.models.heads import ChoiceClassifier, Classifier
 from harness.tasks import scores
-from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
+from harness.tasks.base import Examples, Kind, Predictions, Split, cut_share, joined, logit_columns
 from harness.tasks.rows import Table, lists_endings
 
 
@@ -43,7 +43,8 @@ class _OneLabel(Kind):
         """One sequence per row, truncated to task.max_length."""
         tokenizer.enable_truncation(task.max_length)
         inputs = [texts[0] if len(texts) == 1 else tuple(texts) for texts in examples.texts]
-        return Split(*joined(tokenizer.encode_batch(inputs)), np.asarray(examples.labels, dtype=self.dtype), examples.items)
+        found, labels = tokenizer.encode_batch(inputs), np.asarray(examples.labels, dtype=self.dtype)
+        return Split(*joined(found), labels, examples.items, cut=cut_share(found))
 
 
 class Classification(_OneLabel):
@@ -171,9 +172,10 @@ class MultipleChoice(Classification):
             if len(endings) != count:
                 raise InputError(f"{examples.where}, item {item}: {len(endings)} endings, but task.labels has {count} names")
         tokenizer.enable_truncation(task.max_length)
-        parts = joined(tokenizer.encode_batch([(first, ending) for first, *endings in rows for ending in endings]))
+        found = tokenizer.encode_batch([(first, ending) for first, *endings in rows for ending in endings])
         numbers = {"group": np.array([count]), "owners": np.repeat(np.arange(len(rows)), count)}
-        return Split(*parts, np.asarray(examples.labels, dtype=self.dtype), examples.items, numbers)
+        labels = np.asarray(examples.labels, dtype=self.dtype)
+        return Split(*joined(found), labels, examples.items, numbers, cut=cut_share(found))
 
 
 def _matrix(task: TaskConfig, labels: list[list[int]]) -> np.ndarray:

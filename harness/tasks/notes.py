@@ -6,8 +6,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.data import one_file
@@ -87,13 +85,10 @@ def of_file(config: RunConfig, splits: dict[str, Examples]) -> list[str]:
 
 
 def of_lengths(task: TaskConfig, splits: dict[str, Split]) -> list[str]:
-    """What is said of the texts that may be longer than the model reads, as their sequences have the maximum length."""
-    if task.kind is TaskKind.spans:  # of windows
-        return []
-    shares = {name: float(np.mean(split.lengths >= task.max_length)) for name, split in splits.items()}
-    of_splits = [f"{100 * share:.3g} % of the texts of {name}" for name, share in shares.items() if share > SEVERAL]
+    """What is said of texts that were truncated; those of exactly the maximum length are whole."""
+    of_splits = [f"{100 * split.cut:.3g} % of the texts of {name}" for name, split in splits.items() if split.cut > SEVERAL]
     return (
-        [f"{' and '.join(of_splits)} fill task.max_length={task.max_length} tokens: longer ones are cut"] if of_splits else []
+        [f"{' and '.join(of_splits)} are longer than task.max_length={task.max_length} tokens and are cut"] if of_splits else []
     )
 
 

@@ -19,7 +19,7 @@ from harness.data.files import TAG
 from harness.errors import InputError, checked, present
 from harness.models.batch import Batch
 from harness.models.losses import IGNORED
-from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
+from harness.tasks.base import Examples, Kind, Predictions, Split, cut_share, joined, logit_columns
 from harness.tasks.classification import refuse_empty_texts
 from harness.tasks.rows import Table
 
@@ -72,7 +72,9 @@ class Tokens(Kind):
         positions = np.repeat(offsets, np.diff(parts[2])) + words
         tags = np.concatenate([np.asarray(tags, dtype=np.int64) for tags in examples.labels])
         labels = np.where(words >= 0, tags[np.maximum(positions, 0)], IGNORED)
-        return Split(*parts, labels, examples.items, {"words": words}, {"tags": examples.labels}, True)
+        return Split(
+            *parts, labels, examples.items, {"words": words}, {"tags": examples.labels}, True, cut=cut_share(encodings)
+        )
 
     def majority(self, task: TaskConfig, train: Examples) -> int:
         """The most frequent tag."""

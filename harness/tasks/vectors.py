@@ -13,7 +13,7 @@ from harness.config.conditions import ranks_a_corpus
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.models.heads import TextVectors
-from harness.tasks.base import Examples, Predictions, Split, joined
+from harness.tasks.base import Examples, Predictions, Split, cut_share, joined
 from harness.tasks.classification import Regression, texts_of
 from harness.tasks.rows import Table
 from harness.tasks.scores import RANKS
@@ -116,8 +116,10 @@ def two_sides(
 ) -> Split:
     """The first texts as sequences, the second ones in `numbers`, each truncated to task.max_length."""
     tokenizer.enable_truncation(task.max_length)
-    second = dict(zip(("second_ids", "second_types", "second_starts"), joined(tokenizer.encode_batch([*seconds])), strict=True))
-    return Split(*joined(tokenizer.encode_batch([*firsts])), np.asarray(examples.labels), examples.items, second)
+    sides = [tokenizer.encode_batch([*texts]) for texts in (firsts, seconds)]
+    second = dict(zip(("second_ids", "second_types", "second_starts"), joined(sides[1]), strict=True))
+    cut = cut_share([*sides[0], *sides[1]])
+    return Split(*joined(sides[0]), np.asarray(examples.labels), examples.items, second, cut=cut)
 
 
 def refuse_shared_paragraphs(splits: dict[str, Examples]) -> None:

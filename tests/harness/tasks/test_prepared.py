@@ -183,8 +183,17 @@ def test_texts_that_are_cut_are_said(config_of):
     config = replace(config, task=replace(config.task, max_length=4))
     (note,) = (note for note in cache.facts(config.output, cache.prepare(config)).notes if "are cut" in note)
     assert note == (
-        "100 % of the texts of train and 100 % of the texts of validation fill task.max_length=4 tokens: longer ones are cut"
+        "100 % of the texts of train and 100 % of the texts of validation are longer than task.max_length=4 tokens and are cut"
     )
+
+
+def test_texts_of_exactly_the_maximum_length_are_not_cut(config_of):
+    config = config_of(TaskKind.tokens)
+    longest = int(cache.read(config, cache.prepare(config)).train.lengths.max())
+    for length, is_cut in ((longest, False), (longest - 1, True)):
+        shorter = replace(config, task=replace(config.task, max_length=length))
+        notes = cache.facts(config.output, cache.prepare(shorter)).notes
+        assert any("are cut" in note for note in notes) is is_cut
 
 
 def test_labels_of_another_kind_are_refused_with_the_key(config_of):
