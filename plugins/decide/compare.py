@@ -62,12 +62,13 @@ Setting = tuple[str, str | None, str | None]
 
 
 def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
-    """The run of this id or name, or the only one whose id or folder's name begins like this; a folder's path will do.
+    """The run of this id or name, or the only one whose id or folder's name begins like this, after `STUDY/` or a path.
 
     If several attempts share a folder's name, the newest. InputError where no run or more than one is meant, with
     names to choose from.
     """
-    names, numbers_of = list(studies), reader.studies()
+    numbers_of = reader.studies()
+    names = list(studies) or [name for name in [Path(text).parent.name] if name in numbers_of]
     searched = [store.number_of(numbers_of, name) for name in names] or list(numbers_of.values())
     runs = [run for number in searched for run in store.runs_of(reader, number)]
     beginning = Path(text).name
@@ -78,7 +79,9 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
     )
     for fits in rules if beginning else ():
         fitting = sorted(filter(fits, runs), key=lambda run: run.started)
-        meant = list({folders.name_of(run) or run.run_id: run for run in fitting}.values())  # the newest of each folder
+        meant = list(
+            {(run.tags.get(tags.STUDY), folders.name_of(run) or run.run_id): run for run in fitting}.values()
+        )  # the newest of each folder
         if len(meant) == 1:
             return meant[0]
         if meant:
@@ -92,7 +95,8 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
 
 
 def _listed(runs: list[Run]) -> str:
-    return some_of([f"{run.run_id} ({folders.name_of(run) or run.name})" for run in runs], LISTED)
+    names = [f"{run.run_id} ({run.tags.get(tags.STUDY)}/{folders.name_of(run) or run.name})" for run in runs]
+    return some_of(names, LISTED)
 
 
 def differing(first: Run, second: Run) -> dict[str, list[Setting]]:

@@ -94,6 +94,13 @@ def test_folder_that_two_attempts_share_means_the_newest(ids, tracking, typical,
     assert again in said(capsys, "base-tiny", ids[1]).splitlines()[0]
 
 
+def test_a_study_tells_folders_of_one_name_apart(ids, tracking, capsys):
+    other = tracking.log("base", fingerprint="ab12" * 8, study="other")
+    assert "is ambiguous (2 runs)" in refused(capsys, "base-tiny", ids[1])
+    for first, meant in (("before_after", ids[0]), ("other", other), ("multirun/other", other)):
+        assert meant in said(capsys, f"{first}/base-tiny-sst2-0-ab12ab12", ids[1]).splitlines()[0]
+
+
 def test_unclear_and_unknown_runs_are_one_line_with_choices(ids, tracking, capsys):
     assert "no run 'nope' in the tracking store" in refused(capsys, "nope", ids[0])
     assert ids[1] in refused(capsys, "nope", ids[0])
