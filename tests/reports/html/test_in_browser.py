@@ -163,6 +163,12 @@ def test_seven_arms_and_five_tasks_are_a_few_sheets_in_portrait(browser: Page, r
     assert set(browser.run(f"{heads}.map(one => getComputedStyle(one).breakAfter)")) == {"avoid"}
 
 
+def test_text_above_a_table_with_a_filter_stays_with_it_on_paper(page: Page):
+    page.show(A4, media="print")
+    above = "[...document.querySelectorAll('p:has(+ .filter)')].filter(one => one.checkVisibility())"
+    assert set(page.run(f"{above}.map(one => getComputedStyle(one).breakAfter)")) == {"avoid"}
+
+
 def test_arms_after_the_eighth_are_shown_on_demand_and_on_paper(page: Page):
     shown = "[...document.querySelectorAll('table')[0].tBodies[0].rows].filter(row => row.checkVisibility()).length"
     assert page.run(shown) == MOST_ARMS < len(NAMES)
