@@ -48,7 +48,7 @@ def _named(run: str, key: str, output: str) -> Path:
     near = difflib.get_close_matches(run, [*names, *(folder.name for folder in folders)], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise InputError(
-        f"{key}={run!r} is neither a folder nor the id of a run in the tracking store, nor a name below {output!r}{hint}"
+        f"{key}={run!r} is neither a folder nor the id of a run in the tracking store, nor a name below output={output!r}{hint}"
     )
 
 
