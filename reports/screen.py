@@ -143,7 +143,7 @@ def _column(over: Overall, labels: list[str], name: str) -> list[Cell]:
         sd = None if metric.deterministic or known.minimum == known.maximum else known.sd
         text = formats.plain(known.mean / factor, digits) + ("" if sd is None else f" ± {formats.plain(sd / factor, digits)}")
         of, most = len(over.having(label, name)), len(over.sections)
-        text += f" ({of} of {most})" * (of < most)
+        text += f" ({of} of {most})" * (of < most and (name == HEADLINE or of != len(over.having(label, HEADLINE))))
         sign = cell.text[-2:] if cell.text.endswith(tuple(overview.NOTES)) else ""
         best = metric.direction in ARROWS and min(merits.values()) < max(merits.values()) == merits[label]
         cells.append(Cell(text + sign, cell.value, cell.unit, cell.change, cell.verdict, best))

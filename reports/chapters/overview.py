@@ -208,7 +208,7 @@ def cell(over: Overall, label: str, name: str) -> Cell:
     text = formats.value(spread.mean, metric.unit, None if exact else spread.sd)
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
-    text += f" ({of} of {most} tasks)" if of < most else ""
+    text += f" ({of} of {most} tasks)" if of < most and (name == HEADLINE or of != len(over.having(label, HEADLINE))) else ""
     if name in (HEADLINE, LOSS):
         runs = [run for row in over.rows(label, name) for run in row.runs]
         text += f" {WARNED}" * any(map(findings.is_warned, runs)) + tables.selection_mark(runs)

@@ -20,7 +20,7 @@ NAMED = 3
 """Arms that are named for one verdict; more are counted."""
 OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *SHOWN.own)
 """Metrics of what was learned; all others of the overview are costs."""
-NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are the same in", "no verdict on"
+NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are equal in", "no verdict on"
 SAID: dict[Verdict | Tells, tuple[str, str]] = {
     Verdict.BETTER: ("is **better** than {base}", "are **better** than {base}"),
     Verdict.WORSE: ("is **worse** than {base}", "are **worse** than {base}"),
@@ -60,7 +60,9 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
     ):
         return f"**{name}**: no model beats the majority baseline, so scores can't rank them."
     tasks = {effect.tasks for effect in effects}
-    mean = f", mean of {min(tasks)}" if len(tasks) == 1 and min(tasks) else ""
+    count, most = min(tasks), len(over.sections)
+    count = count if not count or count.startswith(f"{most} ") else count.replace(" ", f" of {most} ")  # `5 of 6 tasks`
+    mean = f", mean of {count}" if len(tasks) == 1 and count else ""
     what, of_verdict = "all tasks" if mean else "the task", grouped((_said_with(effect), effect) for effect in effects)
     clauses = ["none is better"] if len(effects) > NAMED and Verdict.BETTER not in of_verdict else []
     for verdict, (one, several) in SAID.items():

@@ -13,23 +13,37 @@ FEWEST = 3
 """Arms from which on names are shortened."""
 NUMBER = re.compile(r"(?<==)\d+(?:\.\d+)?(?:e[-+]?\d+)?(?= |$)")
 """A number that a setting in a name has."""
+KEY_OF_WORD = re.compile(r"[\w.]+=(?=(?!(?:true|false|null|none)$)[a-z]\w*$)")
+"""The key of a setting in a name that has no other part, whose value says alone what it is: `protocol=` of `protocol=bert`."""
 SMALL, LARGE, DIGITS = 1e-3, 1e4, 4
 """Numbers below and from which on they are written short, in at most so many letters."""
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
     """Label -> its name without the parts that all labels have, and with short numbers; labels where two would be the same."""
-    labels = [*labels]
-    shared = _shared(labels)
-    names = {label: NUMBER.sub(_short_number, _without(label, shared) or label) for label in labels}
-    return names if len({*names.values()}) == len(names) else {label: label for label in labels}
+    return _shortened([*labels])[0]
 
 
 def shared_parts(labels: Iterable[str]) -> str:
     """What the names leave out, in the order of the first label; empty where they leave out nothing."""
-    names = short_names(labels)
-    first, kept = next(iter(names)), {part for name in [*names.values()][1:] for part in _parts(name)}
-    return " ".join(part for part in _parts(first) if part in _shared(names) - kept)
+    return _shortened([*labels])[1]
+
+
+def _shortened(labels: list[str]) -> tuple[dict[str, str], str]:
+    shared = _shared(labels)
+    names = {label: _without(label, shared) or label for label in labels}
+    key = _only_key([*names.values()])
+    names = {label: NUMBER.sub(_short_number, name.removeprefix(key)) for label, name in names.items()}
+    if not names or len({*names.values()}) < len(names):
+        return {label: label for label in labels}, ""
+    kept = {part for label in labels[1:] for part in _parts(names[label])}
+    return names, " ".join([*(part for part in _parts(labels[0]) if part in shared - kept), *filter(None, [key])])
+
+
+def _only_key(names: list[str]) -> str:
+    """`protocol=` where every name is a setting of this key alone whose value is a word; else empty."""
+    keys = {found[0] if (found := KEY_OF_WORD.match(name)) else "" for name in names}
+    return keys.pop() if len(names) >= FEWEST and len(keys) == 1 else ""
 
 
 def _parts(label: str) -> list[str]:

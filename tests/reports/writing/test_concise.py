@@ -17,6 +17,10 @@ from harness.reports.writing.formats import table
         (["base", "a", "b"], ["base", "a", "b"], ""),
         (["a+b+c", "b+c+a", "a+b"], ["a+b+c", "b+c+a", "a+b"], ""),
         (["b at=12000000", "b at=500000", "b at=1234567"], ["at=12 M", "at=500 k", "at=1234567"], "b"),
+        (["m at=plain", "m at=bert", "m at=t5"], ["plain", "bert", "t5"], "m at="),
+        (["m", "m at=bert", "m at=t5"], ["m", "at=bert", "at=t5"], "m"),
+        (["m at=none", "m at=bert", "m at=t5"], ["at=none", "at=bert", "at=t5"], "m"),
+        (["m at=bert", "m at=t5", "m by=t5"], ["at=bert", "at=t5", "by=t5"], "m"),
         (["b rate=0.00002", "c rate=3e-05", "d rate=0.001"], ["b rate=2e-5", "c rate=3e-5", "d rate=0.001"], ""),
     ],
 )
