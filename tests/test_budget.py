@@ -37,7 +37,7 @@ BUDGETS = {
     "reports/chapters": 8750,
     "reports/html": 1500,
     "reports/reading": 6600,
-    "reports/writing": 14050,
+    "reports/writing": 14200,
 }
 
 
