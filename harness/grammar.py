@@ -254,10 +254,10 @@ def page(options: type, call: str) -> str:
     keys = {name: option.with_default for name, option in every.items() if not name.startswith("-")}
     switches = {name: option.meaning for name, option in every.items() if name.startswith("-")}
     if issubclass(options, Composed) and not options.groups:
-        switches["-m"] = "Run a sweep: every combination of comma-separated values"
+        switches["-m"] = "A sweep: every combination of comma-separated values"
     if grammar.takes_config:
         switches["--config-dir FOLDER"] = "Add your own conf/ files"
-    usage = " ".join([call, *words, "[KEY=VALUE ...]"])
+    usage = " ".join([call, *words, *["[-m]"] * ("-m" in switches), "[KEY=VALUE ...]"])
     paragraphs = [wrapped(" ".join(text.split())) for text in (described, *below.split("\n\n"))]
     parts = [f"Usage: {usage}", paragraphs[0], listed("Options", keys | switches), *paragraphs[1:]]
     return "\n\n".join(filter(None, parts))

@@ -9,7 +9,7 @@ from harness.comparison.overall import Overall
 from harness.comparison.section import HEADLINE
 from harness.comparison.verdicts import Verdict
 from harness.document import DASH, Cell, Screen, Table
-from harness.errors import unknown
+from harness.errors import some_of, unknown
 from harness.metrics import Direction
 from harness.reports.chapters import overview
 from harness.reports.writing import concise, findings, formats, tables
@@ -79,7 +79,7 @@ def _open(comparison: Comparison, outcomes: list[str]) -> list[str]:
         if effect.metric in outcomes[:1] and effect.said_with is Verdict.INCONCLUSIVE and effect.change.evidence
         if (why := tables.lacking(effect.change, effect.change.evidence, effect.unit))
     ]
-    return [f"Inconclusive: {', '.join(reasons[:MOST_COSTS])}."] if reasons else []
+    return [f"Inconclusive: {some_of(reasons, MOST_COSTS)}."] if reasons else []
 
 
 def _name(label: str) -> Cell:

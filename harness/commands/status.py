@@ -23,7 +23,9 @@ def main(options: Status) -> int:
     """0 if everything that was planned has finished, 1 if not; InputError where there is no such study."""
     studies = status.studies(options.output)
     if not studies:
-        raise InputError(f"output={options.output!r} has no study with a plan: run one first")
+        raise InputError(
+            f"output={options.output!r} has no studies: start one, such as python -m harness -m model=base,static task=order"
+        )
     if options.study is not None and options.study not in studies:
         raise unknown("study", options.study, studies, "status")
     selected = studies if options.study is None else [options.study]
@@ -52,7 +54,7 @@ def _details(study: str, command: CommandStatus) -> str:
     if listed or not command.is_complete:
         lines += ["", *(_line(run, width, given) for run in listed), *([""] if listed else [])]
     if command.is_complete:
-        return "\n".join([*lines, f"nothing is missing: {command.command}"])
+        return "\n".join([*lines, f"nothing is missing; its command: {command.command}"])
     diverged = [run for run in command.missing if run.state == "diverged"]
     if command.is_searching or len(diverged) < len(command.missing):
         place = _place(Path(command.folder))

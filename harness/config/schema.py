@@ -495,7 +495,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     enabled: bool = option(True, ALWAYS)  # Fine-tune the model; false only measures it.
     learning_rate: float | None = positive(  # type: ignore[assignment]
         DEFAULT_RATE, limit=1000
-    )  # Peak learning rate, reached after warm-up. Typical: 1e-5 to 5e-4. Null: model.finetune_rate or scratch_rate.
+    )  # Peak learning rate, reached after warm-up. Typical: 1e-5 to 1e-3. Null: model.finetune_rate or model.scratch_rate.
     epochs: float = positive(2.0, IN_EPOCHS)  # Passes over the training rows; fractions are possible.
     max_steps: int | None = count(None)  # Maximum optimizer steps, which may end training before the last epoch. Example: 1000.
     seconds: float | None = positive(None, earlier=...)  # Budget in seconds of training, in place of epochs. Example: 60.

@@ -134,7 +134,7 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
     if not of:
         yield "**Open**: no verdict here on what it mentions."
     else:
-        yield "**Open**: no testable part, such as `shared score > -2`. Verdicts on what it mentions:"
+        yield "**Open**: it states no condition to test, such as `shared score > -2`. Verdicts on what it mentions:"
     for effect in of if len(of) <= findings.MOST else ():
         change, unit = effect.change, effect.unit
         why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]

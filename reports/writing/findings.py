@@ -210,7 +210,9 @@ def controls(comparison: Comparison) -> list[str]:
     sentences += [f"**Arms differ in more than what is swept**: {'; '.join(texts)}."] if texts else []
     trials = grouped((len(json.loads(run.params.get("tuned.scores", "[]"))), label) for label, run in runs.items())
     each = "; ".join(f"{number or 'no'} trials: {listed(labels, most=MOST)}" for number, labels in sorted(trials.items()))
-    alike = f"All arms were tuned, with {max(trials)} trials each." if max(trials) else "No arm was tuned (`search=rate`)."
+    alike = (
+        f"All arms were tuned, with {max(trials)} trials each." if max(trials) else "No arm was tuned (`search=rate` does it)."
+    )
     return [" ".join([*sentences, alike if len(trials) == 1 else f"**Arms were not tuned alike** ({each})."])]
 
 

@@ -156,7 +156,7 @@ def test_trials_of_each_arm_are_counted(make_run):
     assert "learning_rate" not in alike
     one = opening_of(make_run, {"base+mlm": tuned, "albert+mlm": {}})
     assert "**Arms were not tuned alike** (no trials: albert+mlm; 2 trials: base+mlm)" in one
-    assert opening_of(make_run, {"base+mlm": {}, "albert+mlm": {}}).endswith("No arm was tuned (`search=rate`).")
+    assert opening_of(make_run, {"base+mlm": {}, "albert+mlm": {}}).endswith("No arm was tuned (`search=rate` does it).")
 
 
 @pytest.fixture
@@ -355,7 +355,7 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
 )
 def test_beside_a_hypothesis_stand_the_verdicts_on_what_it_names(result, hypothesis, found):
     first, *lines = overview._found_of(result, hypothesis)
-    assert first == "**Open**: no testable part, such as `shared score > -2`. Verdicts on what it mentions:"
+    assert first == "**Open**: it states no condition to test, such as `shared score > -2`. Verdicts on what it mentions:"
     starts = [text.removeprefix("- ") for text in found]
     assert len(lines) == len(starts), lines
     assert all(any(line.startswith(start) for line in lines) for start in starts), lines
