@@ -68,7 +68,8 @@ def unknown_key(key: str) -> InputError:
     error = unknown("key", key, nearest, section, meant)
     if len(nearest) == len(siblings):
         return error
-    return InputError(f"{error}; all {len(siblings)}: python -m harness --help {section.partition('.')[0]}".rstrip())
+    shown = f"all {len(siblings)}: python -m harness --help {section.partition('.')[0]}" if section else "groups: --help groups"
+    return InputError(f"{error}; {shown}")
 
 
 def meant_keys(name: str, candidates: Iterable[str]) -> list[str]:
