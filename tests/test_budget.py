@@ -32,7 +32,7 @@ BUDGETS = {
     "models/attention": 6000,
     "models/huggingface": 8450,
     "models/objectives": 12450,
-    "plugins": 159150,
+    "plugins": 159250,
     "reports": 7500,
     "reports/chapters": 8750,
     "reports/html": 1500,

@@ -116,7 +116,7 @@ INTRO = """\
 An arm is *Pareto-optimal* if no other arm is at least as good and as cheap, and better in one of the two; else the best arm
 that dominates it is named. Scores are means over tasks, costs geometric means. The percentage is the probability of being
 Pareto-optimal: the share of 2,000 bootstrap draws over seeds (pretraining seeds if there are several) and rounds of launches,
-paired across arms and widened by √(n / (n − 1))."""
+not over test items, paired across arms and widened by √(n / (n − 1))."""
 FEW = """\
 Bootstrap over only {count} seeds: of two equal arms, the costlier model got more than 95 % in 19 % of simulated studies with 2
 seeds, 15 % with 3, 7 % with 5 and 6 % with 10, where 5 % would be correct."""
@@ -133,7 +133,8 @@ def chapter(study: Study) -> Chapter:
     groups = {labels: sections for labels, sections in groups.items() if len(labels) > 1}
     for labels, sections in groups.items():
         costs = [judged_by(cost, functools.partial(front, sections, labels)) for cost in COSTS]
-        fronts = [arms for cost in costs if (arms := front(sections, labels, cost))]
+        noisy = [cost for cost in costs if any(_is_too_noisy(section, cost) for section in sections)]
+        fronts = [arms for cost in costs if cost not in noisy and (arms := front(sections, labels, cost))]
         if fronts:
             names = ", ".join(escape(section.name) for section in sections)
             spreads = {
@@ -149,10 +150,19 @@ def chapter(study: Study) -> Chapter:
             blocks: list[Block] = [table(own | common, fronts), *([COMMON] if common else [])]
             replicates = min(arms.replicates for arms in fronts)
             blocks += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
+            blocks += (
+                [f"Left out, too noisy for a verdict: {listed(metrics.get(cost).title for cost in noisy)}."] if noisy else []
+            )
             missing = listed(label for label in comparison.labels if label not in labels)
             blocks += [f"Left out, without a score on these tasks: {missing}."] if missing else []
             parts.append(Part(f"Score against cost: {names}" if len(groups) > 1 else "", blocks))
     return Chapter([Part("Trade-offs", [INTRO, *parts])] if parts else [])
+
+
+def _is_too_noisy(section: Section, cost: str) -> bool:
+    """Whether the noise floor of this cost leaves an arm without a verdict."""
+    changes = [section.change(row, cost) for row in section.rows if row is not section.before]
+    return any(change.evidence.is_too_noisy for change in changes if change and change.evidence)
 
 
 def table(scores: dict[str, float], fronts: list[Front]) -> Table:
