@@ -46,7 +46,9 @@ class Describe(Composed):
     """
 
     topics: ClassVar[tuple[str, ...]] = ("variant", "beside", "scales", "activations", "positions", "coordinates", "numpy")
-    topic: str = word("TOPIC", "variant", "What to show; the topics are explained below.", choices=topics, called="topic")
+    topic: str = word(
+        "TOPIC", "variant", "What to show; the topics are explained below.", choices=topics, called="topic", instead="model="
+    )
     text: str = key("The boys were ready in the field.", "Text for `numpy`, and for the attention pictures of `beside`.")
     flops_per_second: float | None = key(
         None, "FLOP/s of a device, from which `beside` estimates the time of the published pretraining.", range=ABOVE_ZERO
