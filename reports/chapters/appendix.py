@@ -191,7 +191,9 @@ def header(comparison: Comparison) -> Bullets:
         facts["runs"] += f", {len(comparison.superseded)} superseded"
     facts["versions"] = ", ".join(
         f"{escape(key.removeprefix('environment.'))} {first_of(run.params.get(key, 'not recorded') for run in runs)}"
-        for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
+        for key in sorted(
+            {key for run in runs for key in run.params if key.startswith("environment.") and run.params[key] != "None"}
+        )
         if key.removeprefix("environment.") not in SHOWN_ELSEWHERE
     )
     return Bullets([f"**{name}**: {fact}" for name, fact in facts.items()])
