@@ -32,18 +32,13 @@ def shared_parts(labels: Iterable[str]) -> str:
 def _shortened(labels: list[str]) -> tuple[dict[str, str], str]:
     shared = _shared(labels)
     names = {label: _without(label, shared) or label for label in labels}
-    key = _only_key([*names.values()])
+    keys = {found[0] if (found := KEY_OF_WORD.match(name)) else "" for name in names.values()}
+    key = keys.pop() if len(keys) == 1 and len(names) >= FEWEST else ""
     names = {label: NUMBER.sub(_short_number, name.removeprefix(key)) for label, name in names.items()}
     if not names or len({*names.values()}) < len(names):
         return {label: label for label in labels}, ""
     kept = {part for label in labels[1:] for part in _parts(names[label])}
     return names, " ".join([*(part for part in _parts(labels[0]) if part in shared - kept), *filter(None, [key])])
-
-
-def _only_key(names: list[str]) -> str:
-    """`protocol=` where every name is a setting of this key alone whose value is a word; else empty."""
-    keys = {found[0] if (found := KEY_OF_WORD.match(name)) else "" for name in names}
-    return keys.pop() if len(names) >= FEWEST and len(keys) == 1 else ""
 
 
 def _parts(label: str) -> list[str]:

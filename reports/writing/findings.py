@@ -249,19 +249,16 @@ def selected(comparison: Comparison) -> Iterator[str]:
         same_task = [other for other in comparison.sections if other.task == section.task]
         if len(same_task) > 1:
             keys = arms.varying(other.facts for other in same_task)
-            settings = listed(
-                [_condition(key, value) for key, value in sorted(section.facts.items()) if key in keys], most=MOST
+            texts = (
+                f"{key}={value}" if not key.startswith("facts.") else f"different {key[6:].replace('_', ' ')}"  # not its hash
+                for key, value in sorted(section.facts.items())
+                if key in keys
             )
+            settings = listed(texts, most=MOST)
             yield (
                 f"**{escape(section.task)} was run under {len(same_task)} sets of conditions**: the numbers over all tasks are "
                 f"those of {escape(section.conditions)} ({settings}); the others are in tables of their own."
             )
-
-
-def _condition(key: str, value: str) -> str:
-    """`finetune.epochs=3`, or `different rows` where the value is a hash."""
-    name = key.removeprefix("facts.")
-    return f"{key}={value}" if name == key else f"different {name.replace('_', ' ')}"
 
 
 def compared(comparison: Comparison) -> str:
