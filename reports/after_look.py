@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from harness import metrics
+from harness import metrics, processes
 from harness.command import refused
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import of_pretrainings, of_tasks
@@ -78,4 +78,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    processes.leave(main())

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock
 
-from harness import grammar, paths
+from harness import grammar, paths, processes
 from harness.command import refused
 from harness.errors import InputError
 from harness.reports.options import GC_THRESHOLDS, Report
@@ -92,4 +92,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     gc.set_threshold(*GC_THRESHOLDS)
-    sys.exit(main())
+    processes.leave(main())

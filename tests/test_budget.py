@@ -22,7 +22,7 @@ BUDGETS = {
     "harness/data": 17400,
     "harness/hardware": 4750,
     "harness/measure": 12600,
-    "harness/processes": 3150,
+    "harness/processes": 3200,
     "harness/study": 31950,
     "harness/tasks": 24200,
     "harness/terminal": 2350,

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, NoReturn, TextIO
 
 PR_SET_PDEATHSIG = 1
 """PR_SET_PDEATHSIG in linux/prctl.h."""
@@ -228,3 +228,11 @@ def end_with_parent(parent: int | None = None) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # SIGTERM may be ignored, which processes inherit
     if parent is not None and os.getppid() != parent:
         sys.exit(f"process {parent}, which started this one, has ended")
+
+
+def leave(code: int) -> NoReturn:
+    """Ends this process as Python does, but frees nothing: that takes time, and aborts where a library's thread still runs."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -11,7 +11,6 @@ A request comes with the worker's log and a socket, to which process id and exit
 the module. Ends at the end of the socket; its workers end with it.
 """
 
-import atexit
 import contextlib
 import ctypes
 import gc
@@ -70,10 +69,7 @@ def main(requests: socket.socket, parent: int, module: str, imports: list[str]) 
     except BaseException:  # noqa: BLE001 the interpreter ends here
         traceback.print_exc()
         code = 1
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # as Python does, but without freeing every object: that would copy all memory that the server has filled
+    processes.leave(code)  # freeing every object would copy all memory that the server has filled
 
 
 def _serve(requests: socket.socket) -> dict[str, Any] | None:
