@@ -61,8 +61,8 @@ def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = Fals
     """
     root = root_of(init_from, key)
     folder = sentence_transformers.encoder_folder(root, key)
-    if (root / ADAPTER).is_file():
-        base = native.json_of(root / ADAPTER, key).get("base_model_name_or_path")
+    if (folder / ADAPTER).is_file():
+        base = native.json_of(folder / ADAPTER, key).get("base_model_name_or_path")
         raise InputError(
             f"{key}={init_from!r} is an adapter of {base!r} ({ADAPTER}): expected full weights, "
             "which merge_and_unload() of peft makes"
