@@ -155,6 +155,11 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
         raise InputError(
             f"model.init_from={said!r}: transformers needs its whole vocabulary: leave out tokenizer.file and vocab_file"
         )
+    if rows is None and shape.position_offset and (pad := pad_token_id(tokenizers.build(tokenizer, ()))) != shape.pad_token_id:
+        raise InputError(
+            f"model.init_from={said!r}: config.json: pad_token_id={shape.pad_token_id}, from which positions count, must be "
+            f"that of the tokenizer, {pad}"
+        )
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
     changeable = tuple(sorted(FAMILIES))
