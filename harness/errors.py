@@ -112,7 +112,9 @@ def refused_errors(what: str, expected: str = "") -> Iterator[None]:
         yield
     except InputError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of a library in Rust
+            raise
         reason = on_one_line(" ".join(str(error).split()), 200)
         raise InputError(f"{what} ({type(error).__name__}: {reason}){expected}") from error
 

@@ -61,8 +61,8 @@ def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = Fals
     """
     root = root_of(init_from, key)
     folder = sentence_transformers.encoder_folder(root, key)
-    if (root / ADAPTER).is_file():
-        base = native.json_of(root / ADAPTER, key).get("base_model_name_or_path")
+    if (folder / ADAPTER).is_file():
+        base = native.json_of(folder / ADAPTER, key).get("base_model_name_or_path")
         raise InputError(
             f"{key}={init_from!r} is an adapter of {base!r} ({ADAPTER}): expected full weights, "
             "which merge_and_unload() of peft makes"
@@ -154,6 +154,11 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     if rows is not None and shape.encoder is not None:
         raise InputError(
             f"model.init_from={said!r}: transformers needs its whole vocabulary: leave out tokenizer.file and vocab_file"
+        )
+    if rows is None and shape.position_offset and (pad := pad_token_id(tokenizers.build(tokenizer, ()))) != shape.pad_token_id:
+        raise InputError(
+            f"model.init_from={said!r}: config.json: pad_token_id={shape.pad_token_id}, from which positions count, must be "
+            f"that of the tokenizer, {pad}"
         )
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None

@@ -23,6 +23,13 @@ POOLINGS |= {"mean_sqrt_len": Pooling.mean}  # another length of the same direct
 
 COSINE = ("cosine", None)
 
+PLAIN: dict[str, Any] = {
+    "transformer_task": "feature-extraction",
+    "module_output_name": "token_embeddings",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+}
+"""Settings next to `max_seq_length` of an encoder whose last hidden states are pooled."""
+
 
 def encoder_folder(root: Path, key: str) -> Path:
     """The folder of the encoder, which is the first module; `root` where there are no modules."""
@@ -40,9 +47,9 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
         return None
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        other = next((kind for kind in kinds[2:] if kind != "Normalize"), None) or " and ".join(kinds)
         raise InputError(
-            f"{key}: {root / MODULES}: the module {other} is not supported: expected Transformer, Pooling, Normalize"
+            f"{key}: {root / MODULES}: the modules {', '.join(kinds)} are not supported: expected Transformer and Pooling, "
+            "optionally Normalize"
         )
     path = root / modules[1][1] / "config.json"
     if not path.is_file():
@@ -54,7 +61,7 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
         if name.startswith("pooling_mode_") and value is True
     ]
     (mode, *more) = [
-        str(name).removesuffix("_tokens") for name in ([stated] if isinstance(stated, str) else stated or ["none"])
+        str(name).removesuffix("_tokens") for name in (stated if isinstance(stated, list) and stated else [stated or "none"])
     ]
     if more or mode not in POOLINGS:
         raise InputError(
@@ -63,6 +70,9 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
     reading, reads = _reading(root / modules[0][1], key)
     if reads.get("do_lower_case"):
         raise InputError(f"{key}: {reading}: do_lower_case=true is not supported: set it in tokenizer_config.json")
+    for name, value in reads.items():
+        if value and name not in ("max_seq_length", "unpad_inputs") and value != PLAIN.get(name):
+            raise InputError(f"{key}: {reading}: {name}={value!r:.60} is not supported: leave it out")
     path = root / SETTINGS
     settings, prompts = _settings(root, key)
     similarity = settings.get("similarity_fn_name")
@@ -70,6 +80,8 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
         raise InputError(
             f"{key}: {path}: the default prompt {prompt!r} before every text is not supported: set default_prompt_name to null"
         )
+    if width := settings.get("truncate_dim"):
+        raise InputError(f"{key}: {path}: truncate_dim={width!r} is not supported: vectors are compared whole; set it to null")
     if similarity not in COSINE and (similarity, len(kinds)) != ("dot", 3):
         raise InputError(
             f"{key}: {path}: similarity_fn_name={similarity!r} is not supported: vectors are compared by cosine here"

@@ -127,7 +127,7 @@ class _Settings:
 
 def _settings(folder: Path, whole: dict[str, Any]) -> _Settings:
     said = _Settings(folder, _object(folder / SETTINGS))
-    for key, kept in {"truncation_side": "right", "split_special_tokens": False}.items():
+    for key, kept in {"truncation_side": "right", "split_special_tokens": False, "fast_tokenizer_files": [WHOLE]}.items():
         if said.values.get(key, kept) != kept:
             raise said.wrong(key, f"cannot be kept: expected {json.dumps(kept)}")
     if (whole.get("truncation") or {}).get("direction", "Right") != "Right":
@@ -255,10 +255,10 @@ def _class_of(folder: Path) -> str:
     registered = of_models.get(model.get("model_type") or "")
     stated = settings.get("tokenizer_class") or model.get("tokenizer_class")
     if registered == GENERIC or stated is None:
-        if registered or (folder / WHOLE).is_file():
+        if registered or ((folder / WHOLE).is_file() and not model.get("model_type")):
             return registered or GENERIC
         raise _OfLibraryError(
-            f"{folder / SETTINGS} names no tokenizer_class and config.json no known model_type: set tokenizer.file"
+            f"{folder / SETTINGS} names no tokenizer_class and config.json no known model_type{_cure(folder)}"
         )
     name = of_names.get(str(stated).removesuffix("Fast").removesuffix("Tokenizer"))
     if name is None:
@@ -309,6 +309,9 @@ def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
     kind, original = _classes()[name], Tokenizer.from_str(json.dumps(whole)) if whole else None
     if name != GENERIC:
         special = {role: _piece(said, role, piece) for role, piece in kind["special"].items()}
+        for key in ("cls_token", "sep_token"):
+            if said.values.get(key, key) is None:
+                raise said.wrong(key, f"cannot be read: expected a piece, which {name} puts next to a text")
         said.special = special | said.special
         numbered = [f"<extra_id_{number}>" for number in range(said.values.get("extra_ids", kind.get("sentinels", 0)))]
         said.extra = [*kind.get("others", []), *numbered] if said.extra is None else said.extra

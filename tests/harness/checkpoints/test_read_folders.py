@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from published_bert import save_bert
 from safetensors.torch import load_file, save_file
 
 from harness import tags
 from harness.checkpoints import huggingface, start
 from harness.config.resolve import resolve
+from harness.config.schema import ModelConfig, RunConfig
 from harness.errors import InputError
 from harness.models.config import Pooling
 from harness.models.heads import build_classifier
@@ -216,3 +218,17 @@ def test_a_published_folder_in_place_of_a_run_is_refused_with_its_key(run_harnes
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2
     assert line.endswith(f"is a folder of published weights, not a run: set model.init_from={published}")
+
+
+def test_positions_that_count_from_another_piece_than_padding_are_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "fox"]))
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": 6}
+    config = transformers.RobertaConfig(**sizes, max_position_embeddings=20, type_vocab_size=1, pad_token_id=1)
+    transformers.RobertaModel(config).save_pretrained(tmp_path)
+    run = RunConfig(model=ModelConfig(init_from=str(tmp_path)))
+    assert huggingface.checkpoint_of(run).shape.position_offset == 2
+    stated = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(stated | {"pad_token_id": 0}))
+    with pytest.raises(InputError, match="pad_token_id=0, from which positions count, must be that of the tokenizer, 1"):
+        huggingface.checkpoint_of(run)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkpoints.huggingface import folder_of
 from harness.checkpoints.sentence_transformers import encoder_folder, longest_text, pooling_of
 from harness.errors import InputError
 from harness.models.config import Pooling
@@ -53,8 +54,10 @@ def test_another_folder_states_no_pooling(tmp_path):
         (MEAN | {"pooling_mode_cls_token": True}, (), {}, "pooling by mean and cls is not supported"),
         ({"pooling_mode_weightedmean_tokens": True}, (), {}, "pooling by weightedmean is not supported"),
         ({}, (), {}, "pooling by none is not supported"),
-        (MEAN, ("Dense",), {}, "the module Dense is not supported"),
-        (MEAN, ("Normalize", "Dense"), {}, "the module Dense is not supported"),
+        ({"pooling_mode": 7}, (), {}, "pooling by 7 is not supported"),
+        (MEAN, ("Dense",), {}, "the modules Transformer, Pooling, Dense are not supported"),
+        (MEAN, ("Normalize", "Dense"), {}, "the modules Transformer, Pooling, Normalize, Dense are not supported"),
+        (MEAN, ("Normalize",), {"truncate_dim": 8}, "truncate_dim=8 is not supported"),
         (MEAN, (), {"prompts": {"query": "query: "}, "default_prompt_name": "query"}, "the default prompt 'query: '"),
         (MEAN, (), {"prompts": ["query: "]}, "expected prompts by name, got ['query: ']"),
         (MEAN, (), {"similarity_fn_name": "dot"}, "similarity_fn_name='dot' is not supported"),
@@ -81,11 +84,53 @@ def test_letter_case_that_is_changed_before_the_tokenizer_is_refused(tmp_path, k
         pooling_of(tmp_path, KEY)
 
 
+SAVED = {
+    "max_seq_length": 64,
+    "do_lower_case": False,
+    "model_args": {},
+    "transformer_task": "feature-extraction",
+    "module_output_name": "token_embeddings",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tokenizer_args": {"model_max_length": 4}},
+        {"processing_kwargs": {"text": {"add_special_tokens": False}}},
+        {"config_args": {"num_hidden_layers": 1}},
+        {"tokenizer_name_or_path": "other"},
+        {"transformer_task": "fill-mask"},
+        {"modality_config": {"text": {"method": "forward", "method_output_name": ["hidden_states", 0]}}},
+    ],
+)
+def test_another_reading_of_texts_is_refused_by_name(tmp_path, more):
+    sentence_transformer(tmp_path, MEAN)
+    reading = tmp_path / "sentence_bert_config.json"
+    reading.write_text(json.dumps(SAVED))
+    assert pooling_of(tmp_path, KEY) is Pooling.mean
+    reading.write_text(json.dumps(SAVED | more))
+    with pytest.raises(InputError, match=rf"{reading.name}: {next(iter(more))}=.* is not supported: leave it out"):
+        pooling_of(tmp_path, KEY)
+
+
+def test_an_adapter_of_the_encoders_own_folder_is_refused(tmp_path):
+    sentence_transformer(tmp_path, MEAN)
+    listed = (tmp_path / "modules.json").read_text().replace('"path": "", ', '"path": "0_Transformer", ')
+    (tmp_path / "modules.json").write_text(listed)
+    (tmp_path / "0_Transformer").mkdir()
+    for name in ("config.json", "model.safetensors", "adapter_config.json"):
+        (tmp_path / "0_Transformer" / name).write_text("{}")
+    with pytest.raises(InputError, match="is an adapter"):
+        folder_of(str(tmp_path))
+
+
 def test_a_module_of_the_folders_own_code_is_refused(tmp_path):
     sentence_transformer(tmp_path, MEAN)
     listed = (tmp_path / "modules.json").read_text().replace("sentence_transformers.models.Transformer", "custom.Transformer")
     (tmp_path / "modules.json").write_text(listed)
-    with pytest.raises(InputError, match=r"the module custom\.Transformer"):
+    with pytest.raises(InputError, match=r"the modules custom\.Transformer, Pooling"):
         pooling_of(tmp_path, KEY)
 
 

@@ -109,6 +109,44 @@ def test_a_second_text_has_the_type_that_the_model_gets(tmp_path, names):
     )
 
 
+def words_of(folder: Path, kind: str | None, **settings: object) -> Path:
+    """A folder of whole words."""
+    whole = Tokenizer(WordPiece({piece: number for number, piece in enumerate([*SPECIAL.values(), "fox"])}))
+    whole.add_special_tokens([*SPECIAL.values()])
+    whole.save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text(json.dumps({"model_type": kind} if kind else {}))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["mra", "fnet", "qwen3", "of_nobody", None])
+def test_a_model_type_without_a_class_here_is_read_as_transformers_does(tmp_path, kind):
+    folder = words_of(tmp_path, kind)
+    assert ours(folder) == ids_of_transformers(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"fast_tokenizer_files": ["tokenizer.4.0.0.json"]}, "fast_tokenizer_files=.* cannot be kept: expected"),
+        ({"cls_token": None}, "cls_token=None cannot be read: expected a piece, which BertTokenizer puts next to a text"),
+    ],
+)
+def test_settings_that_lead_elsewhere_are_refused(tmp_path, settings, message):
+    assert isinstance(ours(words_of(tmp_path, "bert", fast_tokenizer_files=["tokenizer.json"], cls_token="[CLS]")), list)
+    with pytest.raises(InputError, match=message):
+        published.read(words_of(tmp_path, "bert", **settings))
+
+
+def test_a_file_on_which_the_library_panics_is_one_line(tmp_path):
+    folder = words_of(tmp_path, "roberta")
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]], "continuing_subword_prefix": "##"}
+    whole = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps(whole | {"model": model}))
+    with pytest.raises(InputError, match=r"no tokenizer can be built of its files \(PanicException: "):
+        published.read(folder)
+
+
 def test_a_broken_sentencepiece_file_is_refused_with_the_cure(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "albert"}')
     (tmp_path / "spiece.model").write_bytes(b"x")
