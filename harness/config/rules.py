@@ -187,7 +187,8 @@ def _of_devices(config: RunConfig) -> Lines:
         yield f"{backend} does not compute in {precision}: expected one of {others}"
     is_plain = (hardware.device, hardware.dtype, hardware.compile, hardware.devices) == (Device.cpu, Dtype.fp32, False, 1)
     if measure.is_served and not is_plain:
-        yield f"{backend} {precision} serves what one CPU trains in float32: expected hardware=cpu, its dtype, no compile"
+        wanted = "hardware.device=cpu, hardware.dtype=fp32, and neither hardware.compile nor hardware.devices"
+        yield f"{backend} {precision} serves what one CPU trains in float32: expected {wanted}"
     is_divided = hardware.sharding is DeviceSharding.full
     if is_divided and hardware.devices == 1:
         yield "hardware.sharding=full divides a model among several devices: set hardware.devices to 2 or more"
