@@ -180,7 +180,8 @@ def refuse_output(output: str) -> None:
     if not os.access(existing, os.W_OK | os.X_OK):
         raise InputError(f"output={output!r} must be a writable folder: {existing} is not writable")
     try:
-        tempfile.TemporaryFile(dir=existing).close()  # permissions say nothing of a full disk or a special file system
+        with tempfile.TemporaryFile(dir=existing, buffering=0) as file:
+            file.write(b"0")  # permissions say nothing of a full disk or a special file system
     except OSError as error:
         raise InputError(f"output={output!r} must be a writable folder: {existing}: {error.strerror}") from error
 

@@ -1,5 +1,6 @@
 """Names that become folders are refused before anything is written."""
 
+import io
 import os
 
 import pytest
@@ -38,6 +39,12 @@ def test_output_at_or_below_a_file_is_refused(tmp_path, below):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"must be a folder: .*file is not one"):
         command_line.refuse_output(f"{tmp_path}/file{below}")
+
+
+def test_output_on_a_full_disk_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(command_line.tempfile, "TemporaryFile", lambda **_: io.FileIO("/dev/full", "w"))
+    with pytest.raises(InputError, match=r"must be a writable folder: .*No space left on device"):
+        command_line.refuse_output(str(tmp_path))
 
 
 def test_read_only_output_is_refused(tmp_path, monkeypatch):
