@@ -14,9 +14,13 @@ from harness.redact import HIDDEN
 from harness.study import status
 from harness.study.status import CommandStatus, RunStatus
 from harness.terminal import WIDTH, counted, wrapped
+from harness.tracking.run_log import State, shortened
 
 WITH_LOG = ("diverged", "out of memory", "timeout", "killed", "failed", "invalid")
 """States whose run log tells more."""
+
+SEED = ", seed "
+"""Stands before the seed in the title of a run."""
 
 
 def main(options: Status) -> int:
@@ -49,12 +53,12 @@ def main(options: Status) -> int:
 def _details(study: str, command: CommandStatus) -> str:
     lines = [f"{study}: {counted(len(command.runs), 'run')}: {command.counts()}"]
     lines += ["search unfinished: more trials follow"] if command.is_searching else []
-    listed = [run for run in command.runs if run.said or not run.is_complete]
-    width, given = max((len(run.title) for run in listed), default=0), set[str]()
+    listed = _by_seed([run for run in command.runs if run.said or not run.is_complete])
+    width, given = max(map(len, listed), default=0), set[str]()
     if listed or not command.is_complete:
-        lines += ["", *(_line(run, width, given) for run in listed), *([""] if listed else [])]
+        lines += ["", *(_line(title, run, width, given) for title, run in listed.items()), *([""] if listed else [])]
     if command.is_complete:
-        return "\n".join([*lines, f"nothing is missing; its command: {command.command}"])
+        return "\n".join([*lines, f"Complete. Its command: {command.command}"])
     diverged = [run for run in command.missing if run.state == "diverged"]
     if command.is_searching or len(diverged) < len(command.missing):
         place = _place(Path(command.folder))
@@ -67,6 +71,8 @@ def _details(study: str, command: CommandStatus) -> str:
         lines.append(f"{HIDDEN} is a secret that was not kept: replace it.")
     if "sweep.budget_minutes=" in command.command:
         lines.append("Runs beyond the budget are left out: a larger sweep.budget_minutes adds them.")
+    if "sweep.timeout_minutes=" in command.command and any(run.state == State.timeout.text for run in command.missing):
+        lines.append("Runs that timed out need a larger sweep.timeout_minutes.")
     if diverged:
         lines.append("Diverged runs are not repeated: change their settings, or add rerun=true.")
     return "\n".join(lines)
@@ -89,20 +95,28 @@ def _why(run: RunStatus, given: set[str]) -> str:
     why = run.reason or run.said
     if not run.said and run.state != "diverged":
         return why
-    notes = []
-    for note in why.split("; "):
-        finding, _, advice = note.rpartition(": ")
-        notes.append(finding if finding and advice in given else note)
-        given.add(advice)
-    return "; ".join(notes)
+    return shortened(why, given)
 
 
-def _line(run: RunStatus, width: int, given: set[str]) -> str:
+def _by_seed(runs: list[RunStatus]) -> dict[str, RunStatus]:
+    """`albert, tiny, bag, seeds 0, 1` -> the first of the runs that differ in their seed alone, and ended alike."""
+    alike: dict[tuple[object, ...], list[RunStatus]] = {}
+    for run in runs:
+        key = run.title.rpartition(SEED)[0] or run.title, run.state, run.is_untimed, run.reason, run.said, run.retries
+        alike.setdefault(key, []).append(run)
+    titles = {}
+    for first, *others in alike.values():
+        seeds = [run.title.rpartition(SEED)[2] for run in (first, *others)]
+        titles[f"{first.title.rpartition(SEED)[0]}, seeds {', '.join(seeds)}" if others else first.title] = first
+    return titles
+
+
+def _line(title: str, run: RunStatus, width: int, given: set[str]) -> str:
     state = "not timed" if run.is_untimed else run.state
     log = run.folder / "log.txt"
     place = f" (see {os.path.relpath(log)})" if run.state in WITH_LOG and log.exists() else ""
     again = f", run {counted(1 + run.retries, 'time')}" if run.retries else ""
-    first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{_why(run, given)}{again}{place}"
+    first, why = f"  {title:<{width}}  {state:<14}  ", f"{_why(run, given)}{again}{place}"
     if len(first) > WIDTH // 2:
         return "\n".join([first.rstrip(), *([wrapped(why, 6)] if why else [])])
     return wrapped(why, len(first), first) if why else first.rstrip()

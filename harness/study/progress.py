@@ -23,6 +23,8 @@ class Screen:
         self._done, self._failed = 0, 0
         self.bars: Progress | None = None
         """Lines of current runs; None without a screen."""
+        self.given: set[str] = set()
+        """Advice on training that has been printed."""
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()
@@ -62,7 +64,7 @@ class Display:
         """`prefix` begins its lines; `alone`: nothing else writes a live line."""
         self._name, self._prefix = name, prefix
         self._began = self._last_line = time.monotonic()
-        self._bars = screen.bars if screen is not None else None
+        self._bars, self._given = (screen.bars, screen.given) if screen is not None else (None, set[str]())
         self._bar: TaskID | None = None
         self._total: float | None = None
         self._line = LiveLine(prefix) if self._bars is None and alone and console.is_live() else None
@@ -131,7 +133,8 @@ class RunProgress(Display):
 
     def end(self, status: str, result: Result | None, reason: str, tried_again: bool = False) -> None:
         """One closing line: the headline score with what went wrong, or why it failed."""
-        finished, said, outcome = status == State.finished, run_log.said_of(result), f"{status}: {reason}"
+        said = run_log.shortened(run_log.said_of(result), self._given)
+        finished, outcome = status == State.finished, f"{status}: {reason}"
         if finished:
             score = f", score {result['metrics']['eval/score']:.4f}" if result and "eval/score" in result["metrics"] else ""
             outcome = f"finished in {time.monotonic() - self._began:.0f} s{score}{f'; {said}' if said else ''}"

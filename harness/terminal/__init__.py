@@ -38,7 +38,7 @@ def table(head: Row, rows: Sequence[Row], aligned: str = "lr", keys: int = 1) ->
     `l` to the left, `r` to the right. One that is wider than the terminal is several below each other, each with the first
     `keys` columns. `R`: to the right, and in one of them with the column before.
     """
-    aligned = aligned.ljust(len(head), aligned[-1])
+    aligned = aligned.ljust(len(head), aligned[-1])[: len(head)]
     heads = [cell.split("\n") for cell in head]
     high = max(map(len, heads))
     lines = [*zip(*([""] * (high - len(cell)) + cell for cell in heads), strict=True), *rows]

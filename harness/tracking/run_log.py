@@ -221,6 +221,16 @@ def said_of(result: Result | None) -> str:
     return "; ".join(note["text"] for note in result.get("notes", [])) if result else ""
 
 
+def shortened(said: str, given: set[str]) -> str:
+    """What went wrong without the advice that is in `given`; adds the rest of its advice there."""
+    notes = []
+    for note in said.split("; "):
+        finding, _, advice = note.rpartition(": ")
+        notes.append(finding if finding and advice in given else note)
+        given.add(advice)
+    return "; ".join(notes)
+
+
 def finished(folder: Path) -> Result | None:
     """The result of a run that has finished; None for any other."""
     ended = result(folder)

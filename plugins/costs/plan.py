@@ -108,9 +108,11 @@ def shown(planned: list[PlannedRun]) -> list[str]:
     if not found:
         return lines
     numbers = list(found[0].by_replicates)
-    head = (f"shown {100 * POWER:.0f} % of the time", *(f"{number} replicates" for number in numbers), "known from")
+    head = ("smallest difference", *(f"{number} seeds" for number in numbers), "estimated from")
     cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
-    note = "Smallest detectable differences; smaller where arms err on the same items."
+    note = f"Smallest difference shown with a power of {100 * POWER:.0f} %; smaller where arms err on the same items."
+    if len(sources := {one.source for one in found}) == 1:
+        head, cells, note = head[:-1], [row[:-1] for row in cells], f"{note} Estimated from {sources.pop()}."
     return [*lines, "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
 
 
@@ -132,7 +134,9 @@ def rows(groups: list[Group]) -> str:
         name = title.rpartition(", seed ")[0] if len(group.runs) > 1 else title
         todo = f"{len(group.open)} of {len(group.runs)}"
         lines.append((name, todo, scaled(group.work.parameters, ""), flops, memory, time, source))
-    return table(head, lines, "lrrrrrl")
+    shown = [column for column in range(len(head)) if any(line[column] != DASH for line in lines)]
+    head, aligned, *lines = ([cells[column] for column in shown] for cells in (head, "lrrrrrl", *lines))
+    return table(head, lines, "".join(aligned))
 
 
 def _trials(group: Group) -> float:

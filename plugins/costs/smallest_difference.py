@@ -75,11 +75,11 @@ def _of_family(tasks: dict[str, replicates.Arms], baseline: str, values: Values,
     sd, item = math.sqrt(fmean(variances)) if variances else 0.0, max(items, default=0.0)
     sizes = {n: smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
     by_replicates = {n: sizes.get(n) if variances or item else None for n in counts}
-    source = f"spread of {counted(min(pairs), 'earlier replicate')}" if pairs else "no earlier replicate"
+    source = f"the spread of {counted(min(pairs), 'earlier seed')}" if pairs else "nothing: there are no earlier seeds"
     if item and pairs:
-        source += " and the items"
+        source += " and the sampling error"
     elif item:
-        source += f": sampling error alone, at a score of {ASSUMED_SCORE:g}; seeds add to it"
+        source = f"sampling error alone, at a score of {ASSUMED_SCORE:g}; the spread of seeds adds to it"
     return Smallest(next(iter(tasks)) if len(tasks) == 1 else f"mean of {len(tasks)} tasks", metric.unit, by_replicates, source)
 
 

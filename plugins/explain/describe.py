@@ -90,26 +90,26 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
         (f"= {key}" if key in FOLLOWING else key, *(as_typed(getattr(of, key)) for of in (base, model))) for key in differing
     ]
     parts = compared(counts(base, config.task), counts(model, config.task))
+    total, effective = parts[-2:]
+    parts = parts if total[1:] != effective[1:] else parts[:-1]
     said = [(structure.TITLE, *(structure.of_model(of) or DASH for of in (base, model)), "")] if model.encoder else []
     beside = "" if config.scale_name == scale else f", compared with {name} at scale {scale}"
+    same = "" if config.label == name else f"Its encoder has the settings of {name}."
     text = [
         f"{config.label} at scale {config.scale_name}{beside}",
-        table(("key", name, config.label), rows).replace(str(LARGEST_TABLE), "no limit")
-        if rows
-        else f"no difference from {name}",
+        table(("setting", name, config.label), rows).replace(str(LARGEST_TABLE), "no limit") if rows else same,
         *weights(config),
-        table(("parameters", name, config.label, "change"), [*parts, *said]),
+        side_by_side(("parameters", name, config.label, "change"), [*parts, *said]),
         pretraining_heads(config, base, name),
         describe_shapes.of_model(config),
         *added_by_objective(config),
     ]
-    total, effective = parts[-2:]
     subtitle = f"{total[2]} parameters ({total[3]} against {name})" if total[3] != "=" else f"{total[2]} parameters"
     if effective[2] != total[2]:
         subtitle += f", {effective[2]} with every use of a shared layer"
     title = f"{config.label}, scale {config.scale_name}"
     drawn = describe_picture.architecture_of(subject.shapes(model, config.task), title, subtitle)
-    return "\n\n".join([*text, save(describe_picture.draw(drawn), out, file_name(f"{config.label}-{config.scale_name}"))])
+    return "\n\n".join([*filter(None, text), save(describe_picture.draw(drawn), out, file_name(f"{config.label}-{config.scale_name}"))])
 
 
 def weights(config: RunConfig) -> list[str]:
@@ -154,7 +154,8 @@ def compared(before: dict[str, int | str], after: dict[str, int | str]) -> list[
         cells = [value if isinstance(value, str) else f"{value:,}" if value else DASH for value in values]
         first, second = (0 if isinstance(value, str) else value for value in values)  # a word counts no parameters
         change = f"{100 * (second - first) / first:+.1f} %" if first else "new" if second else DASH
-        rows.append((name, *cells, "=" if values[0] == values[1] != 0 else change))
+        if any(values):
+            rows.append((name, *cells, "=" if values[0] == values[1] else change))
     return rows
 
 
@@ -172,13 +173,20 @@ def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -
         return f"no pretraining heads: {run.label} learns from hidden states alone"
     objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
     titles = ("pretraining heads", f"{beside} ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
-    return table(titles, compared(plain, ours))
+    return side_by_side(titles, compared(plain, ours))
+
+
+def side_by_side(head: Row, rows: list[Row]) -> str:
+    """The table (what, of base, its own, change); of equal ones one column."""
+    if all(change == "=" for *_, change in rows):
+        head, *rows = ((what, own) for what, _, own, _ in (head, *rows))
+    return table(head, rows)
 
 
 def counts(config: EncoderConfig, task: TaskConfig) -> dict[str, int | str]:
     """Component -> parameters, then their total, and the total with shared layers counted at each use."""
     model = subject.shapes(config, task)
-    return {**size.components(model), "total": size.count(model), "effective": size.effective(model)}
+    return {**size.components(model), "total": size.count(model), "total if unshared": size.effective(model)}
 
 
 # Scales

@@ -149,18 +149,18 @@ def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, out
     plain = ["-m", *SMALL, "measure=none", "model=base,albert", f"output={output}", "report=false"]
     shown = run_harness("plan", *plain, "sweep.until=resolved", "sweep.most_seeds=5")
     assert shown.returncode == 0, shown.stderr
-    assert "3 replicates  5 replicates  known from" in shown.stdout
+    assert "smallest difference    3 seeds    5 seeds\n" in shown.stdout
     announced = "Adding seeds until every arm has a verdict (sweep.until): interim analyses after 3, 5 seeds"
     assert announced in shown.stdout.replace("\n", " ")
-    assert "no earlier replicate: sampling error alone, at a score of 0.8" in shown.stdout
+    assert "Estimated from sampling error alone, at a score of 0.8" in " ".join(shown.stdout.split())
     assert "verdicts need" not in shown.stdout
     two = run_harness("plan", *plain, "seed=0,1")
     assert "only 2 seeds; verdicts need 3" in two.stdout
     assert "Adding seeds" not in two.stdout
     assert run_harness(*plain, "seed=0,1,2", "tracking=none").returncode == 0
     known = run_harness("plan", *plain, "seed=3,4,5,6")
-    assert "4 replicates" in known.stdout
-    assert "spread of 3 earlier replicates" in known.stdout
+    assert "4 seeds" in known.stdout
+    assert "Estimated from the spread of 3 earlier seeds" in " ".join(known.stdout.split())
     assert len(list(forecast.finished([str(output)]))) == 6
 
 

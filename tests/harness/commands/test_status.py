@@ -115,7 +115,7 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
         laid_out(item, status="finished", session=True)
     done = run_harness("status", f"output={output}")
     assert done.returncode == 0
-    assert done.stdout == "s: 2 runs: 2 finished\nnothing is missing; its command: python -m harness -m seed=1,2\n"
+    assert done.stdout == "s: 2 runs: 2 finished\nComplete. Its command: python -m harness -m seed=1,2\n"
 
 
 @pytest.mark.long
@@ -150,7 +150,7 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     trials.mkdir()
     records.write(trials / paths.PLAN, {command: plans[command] | {"search": True}})
     ended = run_harness("status", "s-search", f"output={output}")
-    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"nothing is missing; its command: {command}")
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"Complete. Its command: {command}")
     (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
     done = run_harness("status", "s-search", f"output={output}")
     said = [

@@ -152,7 +152,7 @@ def test_a_run_that_went_wrong_says_so_in_its_line_in_status_and_in_mlflow(key, 
     assert cure in " ".join(said.stdout.split())
     is_diverged = kind == "diverged"
     assert ("diverged: " in line, done.returncode, said.returncode) == (is_diverged, is_diverged, is_diverged)
-    assert ("nothing is missing" in said.stdout) != is_diverged
+    assert ("Complete." in said.stdout) != is_diverged
     assert run.data.tags["status"] == ("diverged" if is_diverged else "finished")
     assert cure in run.data.tags["mlflow.note.content"]
     again = run_harness(*small, key, "study=s", "measure=none", "tracking=mlflow", f"output={output}")
@@ -170,7 +170,7 @@ def test_a_run_that_learns_says_nothing(small, run_harness, output):
     done = run_harness(*small, *healthy, "study=s", "measure=none", "tracking=none", f"output={output}")
     (result,) = Path(output, "s").glob("*/result.json")
     assert json.loads(result.read_text())["notes"] == [], done.stdout
-    assert "nothing is missing" in run_harness("status", "s", f"output={output}").stdout
+    assert "Complete." in run_harness("status", "s", f"output={output}").stdout
 
 
 OWN = {
