@@ -85,7 +85,9 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
 def _help(topics: list[str]) -> str:
     """The first page of help, or that of commands, groups, a command, a group or a key."""
     descriptions = {name: each.help for name, each in commands().items()}
-    if is_command(name := " ".join(topics)) and name != "run":
+    name = " ".join(topics)
+    name = next((each for each in descriptions if each == f"report {name}"), name)
+    if is_command(name) and name != "run":
         below = {each: text for each, text in descriptions.items() if each.startswith(f"{name} ")}
         parts = [grammar.page(imported(find(name).options), f"python -m harness {name}"), listed("Commands", below)]
         return "\n\n".join(filter(None, parts))

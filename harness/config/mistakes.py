@@ -50,10 +50,12 @@ def one_line(error: Exception) -> InputError:
         r"Ambiguous value for argument '(.*)'\n1\. |Sweep parameters '(.*)' requires --mul", text, re.DOTALL
     ):
         return InputError(f"{several[1] or several[2]!r} names several values: add -m to sweep over them; a list is KEY=[A,B]")
-    if choice := re.search(r"Could not (?:find|load) '([^']*)/([^'/]*)'", text):
-        group, name, extra = choice[1], choice[2], choice[2].partition("_")[0]
-        listed = re.search(r"Available options in '[^']*':\n((?:\t\S+\n?)*)", text)
+    if choice := re.search(r"Could not (?:find|load) '(([^'/]*)[^']*)/([^'/]*)'", text):
+        group, name, extra = choice[1], choice[3], choice[3].partition("_")[0]
+        listed = re.search(rf"Available options in '{re.escape(group)}':\n((?:\t\S+\n?)*)", text)
         choices = listed[1].split() if listed else names(group)
+        if group.partition("/")[0] in GROUPS and not names(group):  # no folder of that group, as in task=glue/sst2
+            group, name, choices = choice[2], f"{group.partition('/')[2]}/{name}", names(choice[2])
         if group == "hydra/launcher" and extra in {"joblib", "ray", "submitit"} - {one.partition("_")[0] for one in choices}:
             return InputError(f"{group}={name} needs a package that is missing: pip install 'encoder-variant-harness[{extra}]'")
         return unknown_choice(group, name, choices)
