@@ -109,7 +109,9 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
         subtitle += f", {effective[2]} with every use of a shared layer"
     title = f"{config.label}, scale {config.scale_name}"
     drawn = describe_picture.architecture_of(subject.shapes(model, config.task), title, subtitle)
-    return "\n\n".join([*filter(None, text), save(describe_picture.draw(drawn), out, file_name(f"{config.label}-{config.scale_name}"))])
+    return "\n\n".join(
+        [*filter(None, text), save(describe_picture.draw(drawn), out, file_name(f"{config.label}-{config.scale_name}"))]
+    )
 
 
 def weights(config: RunConfig) -> list[str]:

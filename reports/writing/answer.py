@@ -48,7 +48,10 @@ def sentences(comparison: Comparison) -> list[str]:
     outcome = next((name for name in OUTCOMES if any(effect.metric == name for effect in effects)), None)
     of_outcome = [effect for effect in effects if effect.metric == outcome]
     costs = [effect for effect in effects if effect.metric not in OUTCOMES]
-    return [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
+    return [
+        *([_outcome(comparison, of_outcome)] if of_outcome else []),
+        *([_costs(costs, _not_named(of_outcome))] if costs else []),
+    ]
 
 
 def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
@@ -70,6 +73,13 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
             said = (several if len(found) > 1 else one).format(what=what, base=base)
             clauses.append(f"{_who(over, found)} {said}")
     return f"**{name}{mean}**: {'; '.join(clauses)}."
+
+
+def _not_named(effects: list[Effect]) -> dict[str, str]:
+    """Arm -> `a (score inconclusive)`, of verdicts whose arms are counted: a saving says what it may cost."""
+    told = grouped((effect.change.verdict, effect) for effect in effects)
+    many = [found for verdict in (Verdict.WORSE, Verdict.INCONCLUSIVE) if len(found := told.get(verdict, [])) > NAMED]
+    return {effect.label: f"{effect.label} ({effect.name} {effect.change.verdict.value})" for found in many for effect in found}
 
 
 def _said_with(effect: Effect) -> Verdict | Tells | None:
@@ -105,7 +115,7 @@ def _size(over: Overall, effect: Effect) -> str:
     return "; ".join([size, *decided[:NAMED]])
 
 
-def _costs(effects: list[Effect]) -> str:
+def _costs(effects: list[Effect], names_with_score: dict[str, str]) -> str:
     """`**Cost**: a is best in parameters (−54.3 %) and latency (−8.0 %); b is best in forward FLOPs (−11.6 %).`"""
     said: list[tuple[str, str]] = []
     for name, of_metric in grouped((escape(effect.name), effect) for effect in effects).items():
@@ -121,7 +131,7 @@ def _costs(effects: list[Effect]) -> str:
                 for effect in of_metric
             )  # measured to be better, and not shown
             verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead else 'best'} in"
-            arms = f"{listed([effect.label for effect in equal], most=NAMED - 1)} {verb}"
+            arms = f"{listed([names_with_score.get(effect.label, effect.label) for effect in equal], most=NAMED - 1)} {verb}"
             said.append(
                 (arms, f"{name} ({_from_to([change for effect in equal if (change := effect.change.percent) is not None])})")
             )
