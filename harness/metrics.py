@@ -249,8 +249,8 @@ own clock    higher   share      finetune/mfu                          model FLO
 own clock    lower    J          finetune/energy_j                     training energy
 shown        neither  FLOP/s     inference/peak_flops_per_s            fastest matrix product on the threads of inference
 own clock    neither  FLOP/s     hardware/peak_flops_per_s             fastest matrix product on the threads of training
-counted      lower    bytes      model/bytes_forward                   bytes that operators read and write in a forward pass
-counted      lower    operators  model/operators_forward               operators that move bytes in a forward pass
+counted      lower    bytes      model/bytes_forward                   bytes moved in a forward pass
+counted      lower    operators  model/operators_forward               operators in a forward pass
 counted      neither  FLOP/byte  model/arithmetic_intensity            arithmetic intensity
 shown        higher   samples/s  load/offline_samples_per_s            throughput in texts, all at once
 shown        neither  samples/s  load/server_samples_per_s             texts that arrive

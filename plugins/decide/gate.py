@@ -33,7 +33,7 @@ from harness.plugins.decide.options import Gate
 from harness.plugins.judge import results
 from harness.plugins.judge.results import ResultsReader
 from harness.reports.read import StudyRuns, read
-from harness.reports.writing import tables
+from harness.reports.writing import formats, tables
 from harness.terminal import counted, table, wrapped
 
 MOST_NAMES = 5
@@ -173,8 +173,7 @@ class Test:
         `hours`: what those take that are missing.
         """
         metric, change, (outcome, reason) = self.metric, self.change, self.judged
-        of_others = metric.name.startswith(metrics.OF_OTHERS)
-        title = tables.score_title(self.section) if metric.name == HEADLINE else metric.title if of_others else metric.name
+        title = tables.score_title(self.section) if metric.name == HEADLINE else metric.title
         record: dict[str, Any] = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
         record |= {"direction": metric.direction.value, "allowed": self.limit.text, "outcome": outcome.value, "reason": reason}
         if change is None:
@@ -440,18 +439,20 @@ def _named(kind: str, names: Sequence[str], labels: list[str], key: str = "arm")
     return [*names] or labels
 
 
+def _allowed(test: dict[str, Any]) -> str:
+    """The limit as it was given; in points, too, where it is a share of a score."""
+    is_share = test["unit"] in formats.SHARES and "%" in test["allowed"] and "margin" in test
+    return f"{test['allowed']} ({100 * test['margin']:.2g} points)" if is_share else str(test["allowed"])
+
+
 def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str], options: Gate) -> str:
     """The table of all tests, why tests did not pass, the verdicts, and the result."""
     tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
     shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}
-    head = ("task", "arm", "quantity", f"change [{max(shares):g} % interval]", "allowed", "result")
-    rows = [(test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested]
+    head = ("task", "arm", "quantity", f"change [{max(shares):.3g} % interval]", "allowed", "result")
+    rows = [(test["task"], arm, test["title"], change_text(test), _allowed(test), test["outcome"]) for arm, test in tested]
     lines = [table(head, rows, "lllrrl"), ""] if tested else []
-    reasons = grouped(
-        (test["reason"], f"{test['task']} {arm} {test['title'] if options.results else test['metric']}")
-        for arm, test in tested
-        if test["reason"]
-    )
+    reasons = grouped((test["reason"], f"{arm} in {test['title']} on {test['task']}") for arm, test in tested if test["reason"])
     notes = [f"{reason}: {', '.join(names)}." for reason, names in reasons.items()]
     notes += [f"Not judged, as {options.against!r} does not have it: {', '.join(without)}."] if without else []
     notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]
