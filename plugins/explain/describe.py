@@ -179,7 +179,7 @@ def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -
 
 
 def side_by_side(head: Row, rows: list[Row]) -> str:
-    """The table (what, of base, its own, change); of equal ones one column."""
+    """The table (what, of base, its own, change), with one column where both are equal."""
     if all(change == "=" for *_, change in rows):
         head, *rows = ((what, own) for what, _, own, _ in (head, *rows))
     return table(head, rows)
