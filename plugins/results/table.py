@@ -18,13 +18,16 @@ from pyarrow import parquet
 from harness import paths
 from harness.errors import InputError, on_one_line
 from harness.plugins.judge.results import Asked, Results
-from harness.plugins.results.columns import NUMBERS, chosen, frame, stated
+from harness.plugins.results.columns import FINISHED, NUMBERS, chosen, frame, say_unfinished, stated
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
 
 BLOCK = 1 << 24
 """Bytes of the longest row."""
 FIRST = 1_000
 """Rows of JSON lines by which their names and types are known: a row may lack some."""
+
+STATE = ("state", "status")
+"""Names of the column that says whether a run `finished`, in tables that Weights & Biases and MLflow export."""
 
 KINDS = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
 """Type of a value in the first object of JSON that has one -> type of its column; others are text."""
@@ -58,15 +61,17 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
         names = [*first]
     of = chosen(names, asked, known, path)
     used = [name for parts in of.values() for name in parts]
+    is_csv = ending in (".csv", ".tsv")
+    state = [name for name in names if is_csv and name.casefold() in STATE and name not in used][:1]
     if ending == ".parquet":
         table = table_of(content, str(path), columns=used)
-    elif ending in (".csv", ".tsv"):
-        texts = dict.fromkeys(used, pyarrow.string())
+    elif is_csv:
+        texts = dict.fromkeys([*used, *state], pyarrow.string())
         table = arrow_csv.read_csv(
             data,
             arrow_csv.ReadOptions(column_names=names, skip_rows=1, block_size=BLOCK),
             arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            arrow_csv.ConvertOptions(column_types=texts, include_columns=used, null_values=[""], strings_can_be_null=True),
+            arrow_csv.ConvertOptions(column_types=texts, include_columns=[*texts], null_values=[""], strings_can_be_null=True),
         )
     else:  # types that are stated keep Arrow from following lists of other columns into any depth
         names = [name for own, parts in of.items() for name in parts if own not in NUMBERS and len(parts) == 1]
@@ -74,6 +79,10 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
         kinds |= {name: pyarrow.float64() for name in {*used} - {*names} if kinds[name] == pyarrow.int64()}
         parsing = arrow_json.ParseOptions(explicit_schema=pyarrow.schema(kinds), unexpected_field_behavior="ignore")
         table = arrow_json.read_json(data, arrow_json.ReadOptions(block_size=BLOCK), parsing)
+    states = [str(one).casefold() for name in state for one in table[name].to_pylist()]
+    if FINISHED in states:
+        table = table.filter([one == FINISHED for one in states])
+        say_unfinished(len(states) - len(table), path)
     return frame(table, of, asked).assign(**{own: value for own, value in known.items() if own not in of})
 
 

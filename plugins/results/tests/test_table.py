@@ -61,6 +61,17 @@ def test_tables_as_other_programs_write_them(tmp_path, content, columns, values)
     assert read(tmp_path, "a.csv", content, columns=columns)["value"] == values
 
 
+@pytest.mark.parametrize(("column", "states"), [("State", "finished,crashed,running"), ("Status", "FINISHED,FAILED,RUNNING")])
+def test_runs_that_did_not_finish_are_left_out_and_said(tmp_path, capsys, column, states):
+    rows = "".join(f"m{number},t,0.{number},{state}\n" for number, state in enumerate(states.split(","), 1))
+    assert read(tmp_path, "a.csv", f"model,task,score,{column}\n{rows}")["arm"] == ["m1"]
+    assert capsys.readouterr().err.endswith("a.csv: left out 2 runs that did not finish\n")
+
+
+def test_a_column_of_other_states_leaves_nothing_out(tmp_path):
+    assert read(tmp_path, "a.csv", "model,task,score,state\na,t,1,CA\nb,t,1,running\n")["arm"] == ["a", "b"]
+
+
 def test_json_and_parquet_are_tables_too(tmp_path):
     rows = ROWS | {"value": [1.0, 0.5]}
     assert read(tmp_path, "a.jsonl", "\n".join(JSON)) == read(tmp_path, "a.json", f"[{','.join(JSON)}]") == rows
