@@ -57,7 +57,10 @@ RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
 """Column of numbers -> the smallest and the largest, whose squares are numbers, too."""
 SIGNED = re.compile(r"(main_)?score|mcc|matthews.*|.*(pearson|spearman).*|kendall")
 """Known shares that may be below 0."""
-AGGREGATE = re.compile(r"(macro[ _])?(mean|avg|average)|std(dev)?|overall", re.IGNORECASE)
+AGGREGATE = re.compile(
+    r"((macro|micro)[ _-])?(mean|avg\.?|average)([ _-]score)?|std(dev)?|stderr|overall|all|total|best|median|min|max",
+    re.IGNORECASE,
+)
 """Name of a row or column over several tasks or seeds."""
 ROUNDING = 1e-6
 """Share above 1 that is one of floating point."""
@@ -134,7 +137,7 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     for name in ("task", "seed"):
         titles = [*map(str, rows[name].cat.categories)]
         if len(titles) > 1 and (overall := [*filter(AGGREGATE.fullmatch, titles)]):
-            raise InputError(f"the {name} {overall[0]!r} is the name of an average: expected single {name}s; leave it out")
+            raise InputError(f"the {name} {overall[0]!r} is an aggregate: expected single {name}s; leave it out")
     for name, (low, high) in RANGES.items():
         numbers = pd.to_numeric(rows[name], errors="coerce").astype(float)
         if (wrong := rows[name].notna() & ~numbers.between(low, high)).any():

@@ -70,8 +70,12 @@ WRONG = [
     (table(value=[-1] + [0.7] * 7), "metric 'accuracy' is -1, in a unit of share: expected 0 or more"),
     (table(direction="lower"), "accuracy has the direction 'lower': expected higher, or another name of the metric"),
     (table(seed=[*SEEDS, *SEEDS[:3], None]), "arm 'b', task 'rte', metric 'accuracy': its seed is missing; expected one"),
-    (table(seed=[*SEEDS[:3], "Mean"] * 2), "the seed 'Mean' is the name of an average: expected single seeds"),
-    (table(task=["rte", "rte", "rte", "average"] * 2), "the task 'average' is the name of an average"),
+    (table(seed=[*SEEDS[:3], "Mean"] * 2), "the seed 'Mean' is an aggregate: expected single seeds"),
+    *[
+        (table(task=["rte", "rte", "rte", name] * 2), f"the task {name!r} is an aggregate")
+        for name in ("average", "Avg.", "macro-avg", "Average score", "All", "Total")
+    ],
+    (table(seed=[*SEEDS[:3], "best"] * 2), "the seed 'best' is an aggregate"),
     (table(value=[10**400] + [0.7] * 7), "these results cannot be compared (OverflowError: int too large"),
     (table(item=[[0]] * 8), "these results cannot be compared (TypeError: unhashable type: 'list')"),
 ]
