@@ -57,10 +57,10 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
             "warning: no row has several labels: set task.label_separator if one of its texts is several, or task.kind"
         )
     if task.kind in (TaskKind.regression, TaskKind.similarity):
-        constant = [name for name, examples in splits.items() if {*examples.labels} - {HIDDEN} == {*examples.labels[:1]}]
         notes += [
-            f"warning: all rows of {name} have the label {splits[name].labels[0]:g}: scores are not meaningful"
-            for name in constant
+            f"warning: all rows of {name} have the label {examples.labels[0]:g}: scores are not meaningful"
+            for name, examples in splits.items()
+            if {*examples.labels} - {HIDDEN} == {*examples.labels[:1]}
         ]
     if task.kind is TaskKind.tokens:
         schemes = {name: scheme_of([[task.labels[tag] for tag in tags] for tags in of.labels]) for name, of in splits.items()}
@@ -135,7 +135,8 @@ def _of_names(names: list[str]) -> Iterator[str]:
             )
         if QUOTED.fullmatch(name):
             yield f"warning: the quotation marks of {name} are read as part of the label{IN_TSV}"
-    if all(re.fullmatch(r"-?\d+\.\d+", number) for number in twins) and not all(number.endswith(".0") for number in twins):
+    decimals = {re.sub(r"^-?\d+\.", "", number) for number in twins}
+    if decimals - {"0"} and all(map(str.isdecimal, decimals)):
         yield f"warning: the labels {_listed(names)} are numbers and read as classes: for numbers set task.kind=regression"
     for alike in twins.values():
         if len(alike) > 1:

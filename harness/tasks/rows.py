@@ -150,9 +150,7 @@ def load_table(config: RunConfig, split: str, are_ordered: bool = True) -> Table
         items = _items(task, loaded, split)
     mistakes.refuse()
     if task.kind is TaskKind.multilabel and not loaded.class_names:
-        with mistakes.collected():
-            columns[task.label] = label_forms.several(task, columns[task.label], loaded.place)[0]
-        mistakes.refuse()
+        columns[task.label] = label_forms.several(task, columns[task.label], loaded.place)[0]
     selected = _chosen(config, split, loaded, columns)
     columns = {name: [values[row] for row in selected] for name, values in columns.items()}
     table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)], [], loaded.origin)
@@ -326,7 +324,7 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
         return [*map(str, labels)]
     if task.kind in (TaskKind.regression, TaskKind.similarity):
         return checked(labels, lambda row, label: _number(task, label, table.place(row)))
-    if task.kind not in WITH_CLASSES or not (task.labels or split == "train"):
+    if task.kind not in WITH_CLASSES:
         return labels
     _refuse_other_names(task, table, class_names)
     if not task.labels:  # those of the rows have been refused

@@ -89,8 +89,7 @@ class Family:
         config_json, keys = self.defaults | config_json, joined("keys", self.keys)
         values = {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
         for ours, value in values.items():
-            default = getattr(EncoderConfig, ours, None)
-            if isinstance(default, int | float) and not isinstance(value, int | float):
+            if isinstance(default := getattr(EncoderConfig, ours), int | float) > isinstance(value, int | float):
                 raise ValueError(f"{keys[ours]}={value!r:.60}: expected a value such as {default!r}")
         activations = {ours: keys[ours] for ours in ("hidden_act", "pooler") if keys.get(ours) in config_json}
         values |= {ours: activation(theirs, config_json[theirs]) for ours, theirs in activations.items()}
@@ -166,7 +165,7 @@ def _fused(rows: list[Tensor]) -> Tensor:
 
 def activation(key: str, value: str) -> Activation:
     """The non-linearity that `key` names; ValueError with the choices."""
-    if not isinstance(value, str) or value not in ACTIVATIONS:
+    if value not in ACTIVATIONS:
         raise ValueError(f"{key}={value!r} is not one of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[value]
 

@@ -61,11 +61,10 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
         names = [*first]
     of = chosen(names, asked, known, path)
     used = [name for parts in of.values() for name in parts]
-    is_csv = ending in (".csv", ".tsv")
-    state = [name for name in names if is_csv and name.casefold() in STATE and name not in used][:1]
     if ending == ".parquet":
         table = table_of(content, str(path), columns=used)
-    elif is_csv:
+    elif ending in (".csv", ".tsv"):
+        state = [name for name in names if name.casefold() in STATE][:1]
         texts = dict.fromkeys([*used, *state], pyarrow.string())
         table = arrow_csv.read_csv(
             data,
@@ -73,16 +72,16 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
             arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             arrow_csv.ConvertOptions(column_types=texts, include_columns=[*texts], null_values=[""], strings_can_be_null=True),
         )
+        states = [str(one).casefold() for name in state for one in table[name].to_pylist()]
+        if FINISHED in states:
+            table = table.filter([one == FINISHED for one in states])
+            say_unfinished(len(states) - len(table), path)
     else:  # types that are stated keep Arrow from following lists of other columns into any depth
         names = [name for own, parts in of.items() for name in parts if own not in NUMBERS and len(parts) == 1]
         kinds = {name: KINDS.get(type(first[name]), pyarrow.string()) for name in used}
         kinds |= {name: pyarrow.float64() for name in {*used} - {*names} if kinds[name] == pyarrow.int64()}
         parsing = arrow_json.ParseOptions(explicit_schema=pyarrow.schema(kinds), unexpected_field_behavior="ignore")
         table = arrow_json.read_json(data, arrow_json.ReadOptions(block_size=BLOCK), parsing)
-    states = [str(one).casefold() for name in state for one in table[name].to_pylist()]
-    if FINISHED in states:
-        table = table.filter([one == FINISHED for one in states])
-        say_unfinished(len(states) - len(table), path)
     return frame(table, of, asked).assign(**{own: value for own, value in known.items() if own not in of})
 
 
