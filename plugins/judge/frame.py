@@ -328,6 +328,8 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     every = frame.rows.groupby("task")["seed"].nunique().to_dict()
     most_of = {task: every[task] if of_tasks[str(task)] is Design.SEEDS else row.max() for task, row in seeds.iterrows()}
     cells = [(f"{arm} on {task}", number, most_of[task]) for task, row in seeds.iterrows() for arm, number in row.items()]
+    named = [str(arm) for arm in seeds if re.search(r"seed[ _=-]?\d+$", str(arm), re.IGNORECASE)]
+    lines += [f"Arms named by seeds are compared as arms: {some_of(named, NAMED)}; give the seeds a column."] if named else []
     missing = [place for place, number, _ in cells if not number]
     lines += [f"Missing: {some_of(missing, NAMED)}; means use the tasks that both arms have."] if missing else []
     fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]

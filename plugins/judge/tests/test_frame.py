@@ -314,6 +314,13 @@ def test_what_is_missing_is_said():
     ]
 
 
+def test_arms_that_are_named_by_seeds_are_said():
+    runs = ["base-seed0", "base-seed1", "wide_seed=0", "wide_seed=1"]
+    lines = frame.said(frame.checked(table(arm=runs * 2, task=["rte"] * 4 + ["cola"] * 4, seed=None)))
+    assert lines[-1] == f"Arms named by seeds are compared as arms: {', '.join(runs)}; give the seeds a column."
+    assert not any("named by seeds" in line for line in frame.said(frame.checked(table())))
+
+
 @pytest.mark.parametrize(
     ("rows", "line"),
     [
