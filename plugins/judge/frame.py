@@ -58,8 +58,7 @@ RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
 SIGNED = re.compile(r"(main_)?score|mcc|matthews.*|.*(pearson|spearman).*|kendall")
 """Known shares that may be below 0."""
 AGGREGATE = re.compile(
-    r"((macro|micro)[ _-])?(mean|avg\.?|average)([ _-]score)?|std(dev)?|stderr|overall|all|total|best|median|min|max",
-    re.IGNORECASE,
+    r"((macro|micro)[ _-])?(mean|avg|average)([\W_].*)?|std(dev)?|stderr|overall|all|total|best|median|min|max", re.IGNORECASE
 )
 """Name of a row or column over several tasks or seeds."""
 ROUNDING = 1e-6

@@ -73,7 +73,7 @@ WRONG = [
     (table(seed=[*SEEDS[:3], "Mean"] * 2), "the seed 'Mean' is an aggregate: expected single seeds"),
     *[
         (table(task=["rte", "rte", "rte", name] * 2), f"the task {name!r} is an aggregate")
-        for name in ("average", "Avg.", "macro-avg", "Average score", "All", "Total")
+        for name in ("average", "Avg.", "macro-avg", "Average score", "Average \u2b06", "Mean (Task)", "All", "Total")
     ],
     (table(seed=[*SEEDS[:3], "best"] * 2), "the seed 'best' is an aggregate"),
     (table(value=[10**400] + [0.7] * 7), "these results cannot be compared (OverflowError: int too large"),
@@ -312,6 +312,11 @@ def test_what_is_missing_is_said():
         "Fewer seeds: a on rte (4 of 5), b on rte (4 of 5).",
         "Scores of a task are over unequal numbers of items: rte (7 to 16).",
     ]
+
+
+def test_names_that_only_begin_like_an_aggregate_are_tasks():
+    tasks = ["meaning", "allocine", "best-of", "totals"]
+    assert {*frame.checked(table(task=tasks * 2)).rows["task"]} == {*tasks}
 
 
 def test_arms_that_are_named_by_seeds_are_said():
