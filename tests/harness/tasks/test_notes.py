@@ -92,9 +92,10 @@ def test_names_that_mean_other_labels_are_said(labels, says):
 
 @pytest.mark.parametrize("text", ['"a ""fine"" film"', ' "a film"'])
 def test_quotation_marks_of_a_table_are_said(text):
-    (note,) = said(split([text, "b"], [0, 1]), split("cd", [0, 1]))
+    rows, others, own = split([text, "b"], [0, 1]), split("cd", [0, 1]), {"train_file": "a.tsv"}
+    (note,) = said(rows, others, **own)
     assert note.startswith("warning: the quotation marks around 1 texts of train are read as part of them: those of a .tsv")
-    assert said(split(['"a film"', 'he: ""', '"a" or "b"'], [0, 1, 1]), split("cd", [0, 1])) == []
+    assert said(rows, others) == said(split(['"a film"', 'he: ""', '"a" or "b"'], [0, 1, 1]), others, **own) == []
 
 
 def test_numbers_with_decimals_as_classes_are_said():
