@@ -154,8 +154,8 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
         raise InputError(f"{_place(rows[wrong].iloc[0])}: its seed is missing; expected one, as in other rows of the arm")
     if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
         raise InputError(
-            f"{_place(rows[repeated].iloc[0])} is in two rows: expected one, or a column that distinguishes them, "
-            "such as columns=seed=NAME"
+            f"{_place(rows[repeated].iloc[0])} is in two rows: expected one for each seed and item "
+            "(columns=seed=NAME,item=NAME), without other epochs or splits"
         )
     if not rows.duplicated([*NAMES, "round"]).any():  # `id` numbers the rows, each of which is a run
         rows["item"] = None

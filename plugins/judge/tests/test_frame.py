@@ -47,7 +47,10 @@ WRONG = [
     (table(task=None), "lack the task"),
     (table().iloc[:0], "no rows"),
     (pd.concat([table(), table()[["arm"]]], axis=1), "two columns 'arm': expected one"),
-    (table(seed=0), "arm 'a', task 'rte', seed '0', metric 'accuracy' is in two rows"),
+    (
+        table(seed=0),
+        "arm 'a', task 'rte', seed '0', metric 'accuracy' is in two rows: expected one for each seed and item",
+    ),
     (table(value=[math.nan] + [0.7] * 7), "seed '0', metric 'accuracy': its value is not a finite number"),
     (table(value=["much"] + [0.7] * 7), "is not a finite number"),
     (table(value=[True] + [0.7] * 7), "is not a finite number"),
