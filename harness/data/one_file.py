@@ -45,7 +45,7 @@ def with_splits(config: RunConfig) -> TaskConfig | None:
     """The task with the file as its train split and a fifth of it as validation; None without `task.file`.
 
     A column that neither a key nor its default names is guessed where one alone can be meant. InputError for a file that
-    cannot be read, for columns that must be named, and for additional files.
+    cannot be read, for columns that must be named, for one that says which rows train, and for additional files.
     """
     task, default = config.task, TaskConfig()
     if not task.file:
@@ -58,6 +58,11 @@ def with_splits(config: RunConfig) -> TaskConfig | None:
     if task.kind in GUESSED:
         task = _with_columns(task, path)
     if (task.train_split, task.validation_split) == (default.train_split, default.validation_split):
+        if stated := [name for name in unread(task) if name.strip().casefold() == "split"]:
+            raise InputError(
+                f"{KEY}={str(path)!r}: the column {stated[0]!r} says which rows train: expected a file for each split "
+                "(task.train_file, task.validation_file), or task.train_split='train[:80%]' task.validation_split='train[80%:]'"
+            )
         task = replace(task, train_split="train[:80%]", validation_split="train[80%:]")
     return replace(task, train_file=task.file)
 

@@ -18,11 +18,15 @@ LISTED = 5
 """Maximum number of labels or columns in a note."""
 
 SEVERAL = 0.01
-"""Texts with several labels that are named, as a share of the rows."""
+"""Texts with several labels or in quotation marks that are named, as a share of the rows."""
 
 LIKE_MISSING = ("nan", "inf", "-inf", "na", "n/a", "#n/a", "<na>", "null", "None", "-", "?", str(HIDDEN))
 """Labels that other programs write where there is none."""
 
+QUOTED_TEXT = re.compile(r"""\s*"[^"]*""(?:[^"]|"")*"\s*|\s+"[^"]*"\s*""")
+"""A text with the quotation marks of a table: one inside of it is doubled, or a blank stands before them."""
+
+IN_TSV = ": those of a .tsv quote in a .csv alone, without a blank before them"
 SEPARATOR, QUOTED = re.compile(r"\s*[|;,/+&]\s*"), re.compile(r"""(["']).+\1""", re.DOTALL)
 
 
@@ -53,10 +57,10 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
             "warning: no row has several labels: set task.label_separator if one of its texts is several, or task.kind"
         )
     if task.kind in (TaskKind.regression, TaskKind.similarity):
-        constant = [name for name, examples in splits.items() if {*examples.labels} - {HIDDEN} == {*examples.labels[:1]}]
         notes += [
-            f"warning: all rows of {name} have the label {splits[name].labels[0]:g}: scores are not meaningful"
-            for name in constant
+            f"warning: all rows of {name} have the label {examples.labels[0]:g}: scores are not meaningful"
+            for name, examples in splits.items()
+            if {*examples.labels} - {HIDDEN} == {*examples.labels[:1]}
         ]
     if task.kind is TaskKind.tokens:
         schemes = {name: scheme_of([[task.labels[tag] for tag in tags] for tags in of.labels]) for name, of in splits.items()}
@@ -64,6 +68,10 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
             several = ", ".join(f"{name} {scheme}" for name, scheme in schemes.items() if scheme)
             notes.append(f"warning: tags are in different schemes ({several}): write them in one")
         notes += [f"tags are in the scheme {scheme}" for scheme in used - {"IOB2"} if len(used) == 1]
+    for name, examples in splits.items():
+        quoted = sum(any(map(QUOTED_TEXT.fullmatch, texts)) for texts in examples.texts)
+        if task.train_file and quoted > SEVERAL * len(examples.texts):  # QQP of GLUE has such texts
+            notes.append(f"warning: the quotation marks around {quoted:,} texts of {name} are read as part of them{IN_TSV}")
     for name, share in leaked.items():
         if share:
             same = f"{100 * share:.3g} % of the rows of {name} are in train, too, but for case and blanks"
@@ -126,7 +134,10 @@ def _of_names(names: list[str]) -> Iterator[str]:
                 "task.kind=multilabel and task.label_separator"
             )
         if QUOTED.fullmatch(name):
-            yield f"warning: the quotation marks of {name} are read as part of the label: those of a .tsv quote in a .csv alone"
+            yield f"warning: the quotation marks of {name} are read as part of the label{IN_TSV}"
+    decimals = {re.sub(r"^-?\d+\.", "", number) for number in twins}
+    if decimals - {"0"} and all(map(str.isdecimal, decimals)):
+        yield f"warning: the labels {_listed(names)} are numbers and read as classes: for numbers set task.kind=regression"
     for alike in twins.values():
         if len(alike) > 1:
             how = "case, blanks or ways to write a letter alone" if len({*alike.values()}) == 1 else "how a number is written"

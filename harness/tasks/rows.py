@@ -84,6 +84,11 @@ def with_labels(config: RunConfig) -> RunConfig:
             f"{loaded.where}: {lists[0]!r:.60} in {task.label!r} (task.label) is a list: set task.kind=multilabel, or list "
             "task.labels if it is a name"
         )
+    if not stated and task.kind is TaskKind.multiple_choice and not all(re.fullmatch(r"\d+|\w", name) for name in names):
+        raise InputError(
+            f"{loaded.where}: expected numbers or letters of endings in {task.label!r} (task.label), got "
+            f"{max(names, key=len)!r:.60}; for names, list task.labels in the order of the endings"
+        )
     if not stated:
         names.sort(key=lambda name: (0, int(name), name) if re.fullmatch(r"[+-]?\d+", name, re.ASCII) else (1, 0, name))
     return replace(config, task=replace(task, labels=names))
@@ -145,9 +150,7 @@ def load_table(config: RunConfig, split: str, are_ordered: bool = True) -> Table
         items = _items(task, loaded, split)
     mistakes.refuse()
     if task.kind is TaskKind.multilabel and not loaded.class_names:
-        with mistakes.collected():
-            columns[task.label] = label_forms.several(task, columns[task.label], loaded.place)[0]
-        mistakes.refuse()
+        columns[task.label] = label_forms.several(task, columns[task.label], loaded.place)[0]
     selected = _chosen(config, split, loaded, columns)
     columns = {name: [values[row] for row in selected] for name, values in columns.items()}
     table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)], [], loaded.origin)
@@ -321,9 +324,11 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
         return [*map(str, labels)]
     if task.kind in (TaskKind.regression, TaskKind.similarity):
         return checked(labels, lambda row, label: _number(task, label, table.place(row)))
-    if task.kind not in WITH_CLASSES or not (task.labels or split == "train"):
-        return labels  # those of train, which name the classes, have been refused
+    if task.kind not in WITH_CLASSES:
+        return labels
     _refuse_other_names(task, table, class_names)
+    if not task.labels:  # those of the rows have been refused
+        return labels
     hidden, several = _is_hidden(task, split), task.kind is TaskKind.multilabel
     are_numbers = any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name.strip()) for name in task.labels)
     by_name = not class_names and (are_numbers or not are_ordered)
@@ -353,15 +358,11 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
 
 
 def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] | None) -> None:
-    """InputError when task.labels is empty or differs from the class names of the data set, whose numbers follow these."""
-    if not task.labels:
-        names = class_names or sorted(_names(table.columns[task.label]))
-        if not names:
-            got = next((f", which is a name or number: got {one!r:.60}" for one in table.columns[task.label] if one), "")
-            raise InputError(f"{table.where}: no row has a label in {task.label!r} (task.label){got}")
-        listed = ",".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
-        raise InputError(f"{table.where}: task.labels is empty; for column {task.label!r} set task.labels=[{listed}]")
-    if class_names and class_names != task.labels:
+    """InputError when no row has a label, and for other names than those of the data set, whose numbers follow them."""
+    if not (task.labels or class_names or _names(table.columns[task.label])):
+        got = next((f", which is a name or number: got {one!r:.60}" for one in table.columns[task.label] if one), "")
+        raise InputError(f"{table.where}: no row has a label in {task.label!r} (task.label){got}")
+    if task.labels and class_names and class_names != task.labels:
         raise InputError(f"task.labels={task.labels} of task {task.name!r} must be the data set's own: {class_names}")
 
 

@@ -88,6 +88,9 @@ class Family:
         refuse(config_json, self.only)
         config_json, keys = self.defaults | config_json, joined("keys", self.keys)
         values = {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
+        for ours, value in values.items():
+            if isinstance(default := getattr(EncoderConfig, ours), int | float) > isinstance(value, int | float):
+                raise ValueError(f"{keys[ours]}={value!r:.60}: expected a value such as {default!r}")
         activations = {ours: keys[ours] for ours in ("hidden_act", "pooler") if keys.get(ours) in config_json}
         values |= {ours: activation(theirs, config_json[theirs]) for ours, theirs in activations.items()}
         return values | {key: type(getattr(EncoderConfig, key))(value) for key, value in self.fixed.items()}

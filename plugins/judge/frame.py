@@ -57,7 +57,9 @@ RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
 """Column of numbers -> the smallest and the largest, whose squares are numbers, too."""
 SIGNED = re.compile(r"(main_)?score|mcc|matthews.*|.*(pearson|spearman).*|kendall")
 """Known shares that may be below 0."""
-AGGREGATE = re.compile(r"(macro[ _])?(mean|avg|average)|std(dev)?|overall", re.IGNORECASE)
+AGGREGATE = re.compile(
+    r"((macro|micro)[ _-])?(mean|avg|average)([\W_].*)?|std(dev)?|stderr|overall|all|total|best|median|min|max", re.IGNORECASE
+)
 """Name of a row or column over several tasks or seeds."""
 ROUNDING = 1e-6
 """Share above 1 that is one of floating point."""
@@ -134,7 +136,7 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
     for name in ("task", "seed"):
         titles = [*map(str, rows[name].cat.categories)]
         if len(titles) > 1 and (overall := [*filter(AGGREGATE.fullmatch, titles)]):
-            raise InputError(f"the {name} {overall[0]!r} is the name of an average: expected single {name}s; leave it out")
+            raise InputError(f"the {name} {overall[0]!r} is an aggregate: expected single {name}s; leave it out")
     for name, (low, high) in RANGES.items():
         numbers = pd.to_numeric(rows[name], errors="coerce").astype(float)
         if (wrong := rows[name].notna() & ~numbers.between(low, high)).any():
@@ -152,8 +154,8 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
         raise InputError(f"{_place(rows[wrong].iloc[0])}: its seed is missing; expected one, as in other rows of the arm")
     if (repeated := rows.duplicated([*NAMES, "round", "item"])).any():
         raise InputError(
-            f"{_place(rows[repeated].iloc[0])} is in two rows: expected one, or a column that distinguishes them, "
-            "such as columns=seed=NAME"
+            f"{_place(rows[repeated].iloc[0])} is in two rows: expected one for each seed and item "
+            "(columns=seed=NAME,item=NAME), without other epochs or splits"
         )
     if not rows.duplicated([*NAMES, "round"]).any():  # `id` numbers the rows, each of which is a run
         rows["item"] = None
@@ -325,6 +327,8 @@ def said(frame: Frame, independent: bool = False) -> list[str]:
     every = frame.rows.groupby("task")["seed"].nunique().to_dict()
     most_of = {task: every[task] if of_tasks[str(task)] is Design.SEEDS else row.max() for task, row in seeds.iterrows()}
     cells = [(f"{arm} on {task}", number, most_of[task]) for task, row in seeds.iterrows() for arm, number in row.items()]
+    named = [str(arm) for arm in seeds if re.search(r"seed[ _=-]?\d+$", str(arm), re.IGNORECASE)]
+    lines += [f"Arms named by seeds are compared as arms: {some_of(named, NAMED)}; give the seeds a column."] if named else []
     missing = [place for place, number, _ in cells if not number]
     lines += [f"Missing: {some_of(missing, NAMED)}; means use the tasks that both arms have."] if missing else []
     fewer = [f"{place} ({number} of {most})" for place, number, most in cells if 0 < number < most]

@@ -117,6 +117,12 @@ def _typed(table: pyarrow.Table, name: str, is_number: bool) -> pyarrow.ChunkedA
         ) from error
 
 
+def say_unfinished(count: int, where: Path) -> None:
+    """A line on stderr, if any runs are left out."""
+    if count:
+        print(f"{on_one_line(str(where))}: left out {counted(count, 'run')} that did not finish", file=sys.stderr)
+
+
 def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False) -> pd.DataFrame | None:
     """Runs as rows of a frame, of the metrics that flags name, or of `every` one; None without runs.
 
@@ -138,8 +144,7 @@ def of_runs(rows: Sequence[Row], asked: Asked, where: Path, every: bool = False)
     of = chosen(names, replace(asked, columns=columns), {}, where)
     needed = {*of["arm"]}, {*(of.get("value") or max(of.values(), key=len))}
     finished = [row for row in rows if row.get(FINISHED, True)]
-    if unfinished := len(rows) - len(finished):
-        print(f"{on_one_line(str(where))}: left out {counted(unfinished, 'run')} that did not finish", file=sys.stderr)
+    say_unfinished(len(rows) - len(finished), where)
     kept = [row for row in finished if all(names & row.keys() for names in needed)]
     used = [name for parts in of.values() for name in parts]
     return frame(pyarrow.table({name: [row.get(name) for row in kept] for name in used}), of, asked)

@@ -39,8 +39,8 @@ def results(tool: str, places: str, begins: str, of_file: Callable[[Path], pd.Da
     """Results whose rows are those `of_file`, of each file that is `found`: with columns for the named groups of `places`, and
     for what flags say of the folder that is its first group.
 
-    With a group `revision`, an arm of several is an arm for each; with a column `version`, so is a task. With a group `date`,
-    of an arm on a task with a seed the newest rows count, which a line on stderr says.
+    With a group `revision` or a column `model_args`, an arm of several is an arm for each; with a column `version`, so is a
+    task. With a group `date`, of an arm on a task with a seed the newest rows count, which a line on stderr says.
     """
 
     def read(path: Path, asked: Asked) -> pd.DataFrame | None:
@@ -48,7 +48,7 @@ def results(tool: str, places: str, begins: str, of_file: Callable[[Path], pd.Da
         if not files:
             return None
         rows = pd.concat([of_file(file).assign(**names) for file, names in files], ignore_index=True)
-        for name, version in (("arm", "revision"), ("task", "version")):
+        for name, version in (("arm", "revision"), ("arm", "model_args"), ("task", "version")):
             if version in rows:
                 several = rows.groupby(name)[version].transform("nunique") > 1
                 rows[name] = rows[name].mask(several, rows[name] + "@" + rows[version].astype(str))

@@ -28,8 +28,9 @@ def _of_run(file: Path) -> pd.DataFrame:
             numbers = table.rename(columns=names).set_index("item").select_dtypes(["number", "bool"])
             rows.append(numbers.melt(var_name="metric", ignore_index=False).reset_index().assign(task=task))
     general = output["config_general"]
-    seed = general["model_config"].get("generation_parameters", {}).get("seed")
-    return pd.concat(rows).assign(arm=general["model_name"], seed=seed)
+    config = general["model_config"]
+    seed = config.get("generation_parameters", {}).get("seed")
+    return pd.concat(rows).assign(arm=general["model_name"], seed=seed, model_args=str(config.get("revision")))
 
 
 LIGHTEVAL = folders.results("lighteval", rf"(.*)/results_{folders.DATE}\.json", r'\s*\{\s*"config_general"', _of_run)

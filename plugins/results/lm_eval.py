@@ -38,8 +38,10 @@ def _of_run(file: Path) -> pd.DataFrame:
             for name, said in named[sample.get("filter", "none")].items():
                 if isinstance(value := sample.get(name), int | float):
                     rows.append((*said, value, None, None, sample["doc_id"], sample.get("doc_hash")))
-    seeds = dict.fromkeys(str(seed) for key in SEEDS if (seed := output["config"].get(key)) is not None)
-    return pd.DataFrame(rows, columns=COLUMNS).assign(arm=output["model_name"], seed=",".join(seeds) or None)
+    config = output["config"]
+    seeds = dict.fromkeys(str(seed) for key in SEEDS if (seed := config.get(key)) is not None)
+    found = pd.DataFrame(rows, columns=COLUMNS).assign(arm=output["model_name"], seed=",".join(seeds) or None)
+    return found.assign(model_args=str(config.get("model_args")))
 
 
 def _read(samples: Path) -> Iterator[dict[str, Any]]:

@@ -47,7 +47,10 @@ WRONG = [
     (table(task=None), "lack the task"),
     (table().iloc[:0], "no rows"),
     (pd.concat([table(), table()[["arm"]]], axis=1), "two columns 'arm': expected one"),
-    (table(seed=0), "arm 'a', task 'rte', seed '0', metric 'accuracy' is in two rows"),
+    (
+        table(seed=0),
+        "arm 'a', task 'rte', seed '0', metric 'accuracy' is in two rows: expected one for each seed and item",
+    ),
     (table(value=[math.nan] + [0.7] * 7), "seed '0', metric 'accuracy': its value is not a finite number"),
     (table(value=["much"] + [0.7] * 7), "is not a finite number"),
     (table(value=[True] + [0.7] * 7), "is not a finite number"),
@@ -70,8 +73,12 @@ WRONG = [
     (table(value=[-1] + [0.7] * 7), "metric 'accuracy' is -1, in a unit of share: expected 0 or more"),
     (table(direction="lower"), "accuracy has the direction 'lower': expected higher, or another name of the metric"),
     (table(seed=[*SEEDS, *SEEDS[:3], None]), "arm 'b', task 'rte', metric 'accuracy': its seed is missing; expected one"),
-    (table(seed=[*SEEDS[:3], "Mean"] * 2), "the seed 'Mean' is the name of an average: expected single seeds"),
-    (table(task=["rte", "rte", "rte", "average"] * 2), "the task 'average' is the name of an average"),
+    (table(seed=[*SEEDS[:3], "Mean"] * 2), "the seed 'Mean' is an aggregate: expected single seeds"),
+    *[
+        (table(task=["rte", "rte", "rte", name] * 2), f"the task {name!r} is an aggregate")
+        for name in ("average", "Avg.", "macro-avg", "Average score", "Average \u2b06", "Mean (Task)", "All", "Total")
+    ],
+    (table(seed=[*SEEDS[:3], "best"] * 2), "the seed 'best' is an aggregate"),
     (table(value=[10**400] + [0.7] * 7), "these results cannot be compared (OverflowError: int too large"),
     (table(item=[[0]] * 8), "these results cannot be compared (TypeError: unhashable type: 'list')"),
 ]
@@ -308,6 +315,18 @@ def test_what_is_missing_is_said():
         "Fewer seeds: a on rte (4 of 5), b on rte (4 of 5).",
         "Scores of a task are over unequal numbers of items: rte (7 to 16).",
     ]
+
+
+def test_names_that_only_begin_like_an_aggregate_are_tasks():
+    tasks = ["meaning", "allocine", "best-of", "totals"]
+    assert {*frame.checked(table(task=tasks * 2)).rows["task"]} == {*tasks}
+
+
+def test_arms_that_are_named_by_seeds_are_said():
+    runs = ["base-seed0", "base-seed1", "wide_seed=0", "wide_seed=1"]
+    lines = frame.said(frame.checked(table(arm=runs * 2, task=["rte"] * 4 + ["cola"] * 4, seed=None)))
+    assert lines[-1] == f"Arms named by seeds are compared as arms: {', '.join(runs)}; give the seeds a column."
+    assert not any("named by seeds" in line for line in frame.said(frame.checked(table())))
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,22 @@ def test_of_runs_with_one_seed_the_newest_counts(tmp_path: Path, capsys: pytest.
     assert "tiny-b colour 1-shot 1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("tool", "old", "new", "names"),
+    [
+        ("lm_eval", '"pretrained": "tiny-b"', '"pretrained": "tiny-b", "peft": "p"', ["", ", 'peft': 'p'"]),
+        ("lighteval", '"revision": "main"', '"revision": "step1"', ["main", "step1"]),
+    ],
+)
+def test_models_that_are_loaded_in_two_ways_are_two_arms(tool, old, new, names, tmp_path, capsys):
+    older = min(copied(tool, tmp_path).rglob("tiny-b/results_*"))
+    newer = older.with_name("results_2030-01-01T00-00-00.000000.json")
+    newer.write_text(older.read_text().replace(old, new))
+    whole = "{{'pretrained': 'tiny-b'{}}}" if tool == "lm_eval" else "{}"
+    assert {*read(tool, tmp_path)["arm"]} == {"tiny-a", *(f"tiny-b@{whole.format(name)}" for name in names)}
+    assert capsys.readouterr().err == ""
+
+
 def test_items_of_other_documents_do_not_pair(tmp_path: Path):
     for file in copied("lm_eval", tmp_path).glob("tiny-b/samples_animal_*"):
         samples = [json.loads(line) for line in file.read_text().splitlines()]

@@ -61,6 +61,17 @@ def test_tables_as_other_programs_write_them(tmp_path, content, columns, values)
     assert read(tmp_path, "a.csv", content, columns=columns)["value"] == values
 
 
+@pytest.mark.parametrize(("column", "states"), [("State", "finished,crashed,running"), ("Status", "FINISHED,FAILED,RUNNING")])
+def test_runs_that_did_not_finish_are_left_out_and_said(tmp_path, capsys, column, states):
+    rows = "".join(f"m{number},t,0.{number},{state}\n" for number, state in enumerate(states.split(","), 1))
+    assert read(tmp_path, "a.csv", f"model,task,score,{column}\n{rows}")["arm"] == ["m1"]
+    assert capsys.readouterr().err.endswith("a.csv: left out 2 runs that did not finish\n")
+
+
+def test_a_column_of_other_states_leaves_nothing_out(tmp_path):
+    assert read(tmp_path, "a.csv", "model,task,score,state\na,t,1,CA\nb,t,1,running\n")["arm"] == ["a", "b"]
+
+
 def test_json_and_parquet_are_tables_too(tmp_path):
     rows = ROWS | {"value": [1.0, 0.5]}
     assert read(tmp_path, "a.jsonl", "\n".join(JSON)) == read(tmp_path, "a.json", f"[{','.join(JSON)}]") == rows
@@ -130,17 +141,19 @@ def test_flags_name_columns_of_values_and_what_paths_say(tmp_path, columns, flag
         ("a.csv", LONG.encode().replace(b"wide", b"\xff"), {}, "invalid UTF8"),
         ("a.csv", "\n\n", {}, "is empty: expected a table"),
         ("a.json", "[]", {}, "is empty: expected a table"),
-        ("a.jsonl", JSON[0] + '\n{"Model": "x", "score": 0.', {}, "JSON parse error"),
+        ("a.jsonl", JSON[0] + '\n{"Model": "x", "score": 0.', {}, "is not JSON: Expecting"),
         (
             "a.jsonl",
             JSON[0] + "\n" + JSON[0].replace('"score": 1', f'"score": {"[" * 100_000}{"]" * 100_000}'),
             {},
-            "changed from number to array",
+            "is not JSON: maximum recursion",
         ),
-        ("a.jsonl", JSON[0].replace('"q1"}', "[" * 100_000), {}, "RecursionError|DecodeError"),
+        ("a.jsonl", JSON[0].replace('"q1"}', "[" * 100_000), {}, "is not JSON"),
         ("a.json", "[" * 100_000, {}, "is not JSON"),
         ("a.json", f"[{JSON[0][:-1]}, " + '"score": 2}]', {}, "is not JSON: two keys 'score' in one object"),
-        ("a.json", f"[{JSON[0]}, 3]", {}, "changed from object to number"),
+        ("a.json", f"[{JSON[0]}, 3]", {}, "'int' object is not iterable"),
+        ("a.jsonl", f"{JSON[0]}\n3", {}, "must hold an object"),
+        ("a.jsonl", JSON[0].replace('"seed": 1', '"score": 2'), {}, "two keys 'score' in one object"),
         ("a.parquet", b"PAR1PAR1", {}, "cannot be read as results of tables"),
     ],
 )
@@ -154,11 +167,13 @@ def test_rows_of_json_lines_may_lack_a_column_and_begin_with_a_mark(tmp_path):
     first, second = '{"Model": "base", "task": "RTE", "seed": null, "score": 1}', '{"Model": "wide", "task": "RTE", "item": 3}'
     rows = read(tmp_path, "a.jsonl", f"\ufeff{first}\n{second[:-1]}, " + '"seed": 1, "score": 0.5}')
     assert (rows["seed"][1], rows["item"][1], rows["value"]) == ("1", "3", [1.0, 0.5])
+    mixed = first.replace("null", '"1", "norm": NaN') + "\n" + second[:-1] + ', "seed": 1, "score": "0.5"}'
+    assert read(tmp_path, "a.jsonl", mixed)["value"] == [1.0, 0.5]
     assert read(tmp_path, "a.json", f"\ufeff[{first}]")["value"] == [1.0]
 
 
 def test_lists_of_other_columns_are_passed_over_and_other_files_are_of_other_tools(tmp_path):
-    deep = JSON[1].replace("[[]]", "[" * 100_000 + "]" * 100_000)
+    deep = JSON[1].replace("[[]]", "[" * 100 + "]" * 100)
     assert read(tmp_path, "a.jsonl", f"{JSON[0]}\n{deep}")["value"] == [1.0, 0.5]
     assert read(tmp_path, "a.json", '{"results": []}') is None
     assert read(tmp_path, "a.txt", LONG) is None

@@ -22,6 +22,7 @@ from harness.plugins.shared import memory_formula
 from harness.tasks import kind_of, refuse_impossible
 from harness.tasks.base import Examples
 from harness.tasks.batches import collate, padded_shapes, pieces, training_batches
+from harness.tasks.prepared import _tables
 from harness.tasks.rows import load_table, with_labels
 from harness.training.finetune import step_of
 
@@ -121,6 +122,18 @@ def test_endings_may_be_a_list_and_labels_their_names(tmp_path):
     assert config.task.labels == ["A", "B"]
     examples = kind_of(task).examples(config.task, load_table(config, "train"))
     assert (examples.texts[0], examples.labels) == (["q 0", "x", "y"], [0, 1, 0, 1])
+
+
+def test_names_of_endings_whose_order_nobody_states_are_one_line(tmp_path):
+    rows = [{"q": f"q {n}", "endings": ["yes", "no", "maybe"], "key": ["yes", "no", "maybe"][n % 3]} for n in range(6)]
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = {"train_file": str(tmp_path / "a.jsonl"), "validation_file": str(tmp_path / "b.jsonl")}
+    task = replace(TASK, fields=["q", "endings"], label="key", labels=[], **files)
+    with pytest.raises(InputError, match=r"^task 'made', train .*, got 'maybe'; for names, list task.labels in the order"):
+        _tables(RunConfig(task=task))
+    named = replace(task, labels=["yes", "no", "maybe"])
+    assert load_table(RunConfig(task=named), "train").columns["key"] == [0, 1, 2, 0, 1, 2]
 
 
 @pytest.mark.parametrize(

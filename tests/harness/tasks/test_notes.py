@@ -90,6 +90,22 @@ def test_names_that_mean_other_labels_are_said(labels, says):
     assert line.startswith(f"warning: {says}")
 
 
+@pytest.mark.parametrize("text", ['"a ""fine"" film"', ' "a film"'])
+def test_quotation_marks_of_a_table_are_said(text):
+    rows, others, own = split([text, "b"], [0, 1]), split("cd", [0, 1]), {"train_file": "a.tsv"}
+    (note,) = said(rows, others, **own)
+    assert note.startswith("warning: the quotation marks around 1 texts of train are read as part of them: those of a .tsv")
+    assert said(rows, others) == said(split(['"a film"', 'he: ""', '"a" or "b"'], [0, 1, 1]), others, **own) == []
+
+
+def test_numbers_with_decimals_as_classes_are_said():
+    rows = split("abc", [0, 1, 2]), split("def", [0, 1, 2])
+    assert said(*rows, labels=["0.0", "0.5", "1.0"]) == [
+        "warning: the labels '0.0', '0.5', '1.0' are numbers and read as classes: for numbers set task.kind=regression"
+    ]
+    assert said(*rows, labels=["0.0", "1.0", "2.0"]) == said(*rows, labels=["0.5", "1.5", "b"]) == []
+
+
 def test_several_labels_that_no_row_has_are_said():
     kind = {"kind": TaskKind.multilabel}
     (line,) = said(split("ab", [[0], [1]]), split("cd", [[1], []]), **kind)

@@ -233,7 +233,6 @@ def test_what_is_no_name_is_no_class(place, refused):
         ("a.csv", {"validation_file": "a.csv"}, "task.train_file and task.validation_file are both"),
         ("a.csv", {"fields": ["texd"]}, "unknown column of task 'own', train (a.csv): 'texd'; did you mean 'text'?"),
         ("a.csv", {"label": "z"}, "choices for `task.label`: text, y"),
-        ("a.csv", {"labels": []}, "train (a.csv): task.labels is empty; for column 'y' set task.labels=[neg,pos]"),
         ("b.csv", {}, "task 'own', train (b.csv): there are no rows"),
     ],
 )

@@ -298,6 +298,19 @@ def test_unknown_model_type_lists_the_known_ones():
         config_of({"model_type": "bart"})
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("hidden_size", "768", r"^hidden_size='768': expected a value such as 768$"),
+        ("num_hidden_layers", [12], r"^num_hidden_layers=\[12\]: expected a value such as 12$"),
+        ("tie_word_embeddings", "false", "^tie_word_embeddings='false': expected a value such as True$"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_key(key, value, said):
+    with pytest.raises(ValueError, match=said):
+        config_of({"model_type": "bert", key: value})
+
+
 @pytest.mark.parametrize("ropes", [[1], "x", {"rope_theta": 5e2, "rope_type": "default"}, {"full_attention": [1]}])
 def test_modernbert_refuses_other_forms_of_rope_parameters(ropes):
     with pytest.raises(
