@@ -4,7 +4,7 @@ Whoever changes what a part computes raises its version. Whoever moves or rewrit
 and runs `make versions`: a test compares the code with the locked hashes, so that neither is forgotten.
 """
 
-VERSIONS = {"models": 3, "tasks": 3, "training": 7, "measure": 11}
+VERSIONS = {"models": 3, "tasks": 4, "training": 8, "measure": 11}
 
 FILES = {
     "models": ("models/**/*.py", "models/huggingface/*.toml"),

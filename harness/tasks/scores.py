@@ -45,6 +45,7 @@ def _by_library(kind: TaskKind, name: str, labels: Any, predicted: Any, **option
 
 def _correlation(name: str, labels: np.ndarray, predicted: np.ndarray) -> float | None:
     """None if the labels are constant; 0 if the predictions are, as for Matthews correlation and F1."""
+    labels, predicted = np.asarray(labels, dtype=float), np.asarray(predicted, dtype=float)
     if len(labels) < 2 or np.ptp(labels) == 0:
         return None
     if np.ptp(predicted) == 0:

@@ -217,7 +217,7 @@ def learning_rate_factor(
     The decay takes the last `decay_fraction` of the total, or what the warm-up leaves; before it the rate is constant. A
     warm-up of steps is a whole number of them; one of seconds, whose steps have no known size (0), is not rounded.
     """
-    warmup = math.ceil(total * warmup_fraction) if size else total * warmup_fraction
+    warmup = math.ceil(round(total * warmup_fraction, 6)) if size else total * warmup_fraction
     if done < warmup:
         return min(1.0, (done + size) / warmup)
     decay = max(warmup, total * (1 - decay_fraction))

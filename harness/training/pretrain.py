@@ -198,7 +198,7 @@ class Evaluation:
 
     def _number(self, position: Position) -> int:
         """Evaluations up to this position."""
-        return int(min(1.0, self.limit.done(position) / self.limit.total) * self.evaluations)
+        return int(round(min(1.0, self.limit.done(position) / self.limit.total) * self.evaluations, 9))
 
     def is_due(self, position: Position) -> bool:
         """Whether one more evaluation is due."""

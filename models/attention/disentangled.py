@@ -21,7 +21,7 @@ def bucket(distances: Tensor, buckets: int, farthest: int) -> Tensor:
     """
     exact = buckets // 2
     far = distances.abs().clamp(min=exact)
-    ratio = (far / exact).log() / torch.tensor((farthest - 1) / exact).log()
+    ratio = (far / exact).log() / torch.tensor((farthest - 1) / exact, device=distances.device).log()
     logarithmic = (ratio * (exact - 1)).ceil().long() + exact
     return torch.where(distances.abs() <= exact, distances, logarithmic * distances.sign())
 

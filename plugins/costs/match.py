@@ -96,7 +96,7 @@ class Ladder:
 
 
 def nearest_by_count(ladder: Ladder, cost: Callable[[ModelConfig], float], target: float) -> int:
-    """Steps of the shape whose cost is nearest to the target in ratio: costs rise with the steps."""
+    """Steps of the shape whose cost is nearest to the target in ratio, of equal ones the published: costs never fall."""
 
     @functools.cache
     def of(steps: int) -> float:
@@ -104,7 +104,8 @@ def nearest_by_count(ladder: Ladder, cost: Callable[[ModelConfig], float], targe
         return 0.0 if shape is None else cost(shape)
 
     above = bisect.bisect_left(range(ladder.most), target, key=of)
-    possible = [steps for steps in (above - 1, above) if of(steps) > 0]
+    published = getattr(ladder.model, ladder.by.value) // ladder.step
+    possible = [steps for steps in (published, above - 1, above) if of(steps) > 0]
     return min(possible, key=lambda steps: abs(math.log(of(steps) / target)))
 
 

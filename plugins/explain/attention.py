@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -81,12 +81,16 @@ def maps_of(encoder: Encoder, batch: Batch) -> list[AttentionMap]:
 
 
 def weights(attention: nn.Module, inputs: tuple[Any, ...], heads: int) -> Tensor:
-    """(H, T, T) of an attention for the inputs of its forward, one text.
+    """(H, T, T) of an attention for the inputs of its forward, one text; InputError for a text of several segments.
 
     K unit vectors fit into the values of a pass, so there are T / K passes.
     """
-    T, D = inputs[0].shape[1:]
-    size = D // heads
+    T, size = inputs[0].shape[1], cast(nn.Linear, attention.output).in_features // heads
+    if (longest := getattr(attention, "segment_length", None) or T) < T:
+        raise InputError(
+            f"attention is shown for one segment: expected at most model.segment_length={longest} pieces, got {T}; "
+            "shorten the text, or lower task.max_length"
+        )
     # in every head token `first + k` has a one in feature k alone
     unit = (torch.eye(T, max(T, first + size))[:, first : first + size].repeat(1, heads) for first in range(0, T, size))
     parts = [_mixed(attention, inputs, values) for values in unit]

@@ -105,6 +105,13 @@ def test_the_recorded_overrides_compose_the_same_model_without_a_search(compose)
     assert again.overrides == config.overrides
 
 
+def test_a_key_that_does_not_change_the_cost_stays_as_published(runs):
+    """All layers of `albert` share one set of parameters, so that any number of them costs as much."""
+    changes = {"cost": MatchOn.params, "by": MatchBy.num_hidden_layers, "tolerance": 0.9}
+    found = matched(only(runs, "base", "albert"), **changes)
+    assert found["albert"].model.num_hidden_layers == found["base"].model.num_hidden_layers
+
+
 def test_the_baseline_keeps_its_shape_and_its_name(runs):
     base = matched(only(runs, "base", "albert"))["base"]
     assert (base.label, base.matched) == ("base", {})

@@ -56,6 +56,7 @@ UNKNOWN = {"lstm": {"body": Body.lstm, "position": Position.none}}
 VARIANTS |= {
     "encoder_decoder": {"body": Body.encoder_decoder},
     "disentangled": {"position": Position.disentangled},
+    "disentangled by buckets": {"position": Position.disentangled, "position_buckets": 8, "max_relative_distance": 32},
     "relative": {"position": Position.relative},
     "segments with a memory": {**SEGMENTS, "segment_length": 16, "memory_length": 24},
     "segments with a memory without dropout": {**SEGMENTS, "segment_length": 32, "memory_length": 32, **NO_DROPOUT},

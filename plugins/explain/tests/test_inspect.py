@@ -185,6 +185,7 @@ FULL = [
     {"position": Position.disentangled},
     {"position": Position.relative, "type_vocab_size": 0},
     {"num_hidden_groups": 1},
+    {"head_size": 6},
     {"body": Body.encoder_decoder},
 ]
 WINDOWED = [
@@ -211,9 +212,16 @@ def test_weights_over_values_are_what_attention_gives_out(changes, length):
         torch.testing.assert_close(found.weights.sum(-1), torch.ones(2, length))
         name = next(name for name in VALUES if hasattr(module, name))
         over = given[1] if "over the encoder" in found.title else given[0]
-        values = getattr(module, name)(over)[0].chunk(VALUES[name], dim=-1)[-1].view(length, 2, 4).transpose(0, 1)
-        mixed = (found.weights @ values).transpose(0, 1).reshape(length, 8)
+        values = getattr(module, name)(over)[0].chunk(VALUES[name], dim=-1)[-1].view(length, 2, -1).transpose(0, 1)
+        mixed = (found.weights @ values).transpose(0, 1).reshape(length, -1)
         assert (module.output(mixed) - output).abs().max() <= 1e-5
+
+
+def test_text_of_several_segments_is_refused():
+    encoder = encoder_of(position=Position.relative, causal=True, type_vocab_size=0, segment_length=16, memory_length=16)
+    assert len(maps_of(encoder, text_of(16))) == 2
+    with pytest.raises(InputError, match=r"at most model.segment_length=16 pieces, got 17; shorten the text"):
+        maps_of(encoder, text_of(17))
 
 
 @pytest.mark.parametrize("length", [9, 37])

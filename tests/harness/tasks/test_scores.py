@@ -27,6 +27,13 @@ def test_correlations_equal_the_hand_worked_ones():
     assert scores.compute(NUMERIC, "spearman", NUMBERS, other) == pytest.approx(4.5 / np.sqrt(5 * 4.5), abs=1e-12)
 
 
+def test_correlations_are_computed_in_double_precision():
+    """Predictions are float32: 0, 1, 1, 5 in steps of 2^-9 above 10,000 are exact, and the sum of their squares is not."""
+    truth, other = (np.array(values, dtype=np.float32) * 2.0**-9 + 10_000 for values in (NUMBERS, [0, 1, 1, 5]))
+    found = scores.compute(NUMERIC, "pearson", truth.astype(np.float32), other.astype(np.float32))
+    assert found == pytest.approx(7.5 / np.sqrt(5 * 14.75), abs=1e-9)
+
+
 @pytest.mark.parametrize("name", ["pearson", "spearman"])
 @pytest.mark.parametrize(("truth", "predicted"), [(np.ones(4), NUMBERS), (np.ones(4), np.ones(4)), (NUMBERS[:1], NUMBERS[:1])])
 def test_correlation_with_constant_labels_is_undefined(name, truth, predicted):

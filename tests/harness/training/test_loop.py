@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,6 +24,7 @@ from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
 from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, train, warmup_fraction
 from harness.training.optimiser import make_optimiser
+from harness.training.pretrain import Evaluation
 
 SHAPE = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 
@@ -210,6 +213,26 @@ def test_budget_is_counted_in_steps(keys, examples, steps):
 )
 def test_a_short_pretraining_has_the_warm_up_that_its_recipe_needs(config, planned, share):
     assert warmup_fraction(config, planned) == share
+
+
+def test_a_warm_up_of_steps_has_as_many_at_any_length():
+    """7 / 25 x 25 is a little more than 7, of which the next whole number is 8."""
+    for warmup in (3, 7, 14):
+        config = PretrainConfig(warmup_fraction=0.0, warmup_steps=warmup)
+        for steps in range(2 * warmup, 200):
+            share = warmup_fraction(config, steps)
+            assert learning_rate_factor(warmup - 2, steps, share) == pytest.approx((warmup - 1) / warmup), steps
+
+
+def test_no_evaluation_is_left_out():
+    """29 / 100 x 100 is a little less than 29."""
+    nothing = SimpleNamespace(paused=nullcontext)
+    evaluation, done = Evaluation(dict, 100, Limit("step", 100), Position(), nothing, None), []
+    for step in range(1, 101):
+        if evaluation.is_due(position := Position(step=step)):
+            evaluation.run(position)
+            done.append(step)
+    assert done == [*range(1, 101)]
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.25])
