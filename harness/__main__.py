@@ -89,7 +89,10 @@ def _help(topics: list[str]) -> str:
     name = next((each for each in descriptions if each == f"report {name}"), name)
     if is_command(name) and name != "run":
         below = {each: text for each, text in descriptions.items() if each.startswith(f"{name} ")}
-        parts = [grammar.page(imported(find(name).options), f"python -m harness {name}{' [COMMAND]' if below else ''}"), listed("Commands", below)]
+        parts = [
+            grammar.page(imported(find(name).options), f"python -m harness {name}{' [COMMAND]' if below else ''}"),
+            listed("Commands", below),
+        ]
         return "\n\n".join(filter(None, parts))
     topics = [topic for topic in topics if not topic.startswith("-") and topic != "run"]
     if not topics:

@@ -135,8 +135,8 @@ def rows(groups: list[Group]) -> str:
         todo = f"{len(group.open)} of {len(group.runs)}"
         lines.append((name, todo, scaled(group.work.parameters, ""), flops, memory, time, source))
     shown = [column for column in range(len(head)) if any(line[column] != DASH for line in lines)]
-    head, aligned, *lines = ([cells[column] for column in shown] for cells in (head, "lrrrrrl", *lines))
-    return table(head, lines, "".join(aligned))
+    titles, aligned, *rest = (tuple(cells[column] for column in shown) for cells in (head, "lrrrrrl", *lines))
+    return table(titles, rest, "".join(aligned))
 
 
 def _trials(group: Group) -> float:

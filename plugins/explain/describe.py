@@ -7,6 +7,7 @@ pretraining adds (pretrain=rtd), and a picture of its architecture. `beside`, or
 update parametrisation. `numpy`: a forward pass and a training, written out. No data is read.
 """
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -178,10 +179,10 @@ def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -
     return side_by_side(titles, compared(plain, ours))
 
 
-def side_by_side(head: Row, rows: list[Row]) -> str:
+def side_by_side(head: Row, rows: Sequence[Row]) -> str:
     """The table (what, of base, its own, change), with one column where both are equal."""
     if all(change == "=" for *_, change in rows):
-        head, *rows = ((what, own) for what, _, own, _ in (head, *rows))
+        return table((head[0], head[2]), [(what, own) for what, _, own, _ in rows])
     return table(head, rows)
 
 

@@ -41,6 +41,10 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     else:
         lines = (line for line in content.splitlines() if line.strip())
         rows = paths.read_object(path, list) if ending == ".json" else [paths.object_of(line, path) for line in lines]
+        if others := [row for row in rows if not isinstance(row, dict)]:
+            raise InputError(
+                f"{on_one_line(str(path))!r} has {on_one_line(repr(others[0]), 40)} among its rows: expected objects"
+            )
         names = [*dict.fromkeys(itertools.chain.from_iterable(rows))]
     if not names:
         raise InputError(f"{on_one_line(str(path))!r} is empty: expected a table")

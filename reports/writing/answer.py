@@ -78,8 +78,8 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
 def _not_named(effects: list[Effect]) -> dict[str, str]:
     """Arm -> `a (score inconclusive)`, of verdicts whose arms are counted: a saving says what it may cost."""
     told = grouped((effect.change.verdict, effect) for effect in effects)
-    many = [found for verdict in (Verdict.WORSE, Verdict.INCONCLUSIVE) if len(found := told.get(verdict, [])) > NAMED]
-    return {effect.label: f"{effect.label} ({effect.name} {effect.change.verdict.value})" for found in many for effect in found}
+    many = [verdict for verdict in (Verdict.WORSE, Verdict.INCONCLUSIVE) if len(told.get(verdict, [])) > NAMED]
+    return {effect.label: f"{effect.label} ({effect.name} {verdict.value})" for verdict in many for effect in told[verdict]}
 
 
 def _said_with(effect: Effect) -> Verdict | Tells | None:

@@ -151,7 +151,7 @@ def test_flags_name_columns_of_values_and_what_paths_say(tmp_path, columns, flag
         ("a.jsonl", JSON[0].replace('"q1"}', "[" * 100_000), {}, "is not JSON"),
         ("a.json", "[" * 100_000, {}, "is not JSON"),
         ("a.json", f"[{JSON[0][:-1]}, " + '"score": 2}]', {}, "is not JSON: two keys 'score' in one object"),
-        ("a.json", f"[{JSON[0]}, 3]", {}, "'int' object is not iterable"),
+        ("a.json", f"[{JSON[0]}, 3]", {}, "has 3 among its rows: expected objects"),
         ("a.jsonl", f"{JSON[0]}\n3", {}, "must hold an object"),
         ("a.jsonl", JSON[0].replace('"seed": 1', '"score": 2'), {}, "two keys 'score' in one object"),
         ("a.parquet", b"PAR1PAR1", {}, "cannot be read as results of tables"),
