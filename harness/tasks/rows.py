@@ -385,8 +385,9 @@ def _class_number(task: TaskConfig, label: Any, where: str, by_name: bool) -> in
 
 def _number(task: TaskConfig, label: object, where: str) -> float:
     number = math.nan
-    with contextlib.suppress(ValueError):
-        number = float(label) if isinstance(label, (int, float, str)) else number
+    if isinstance(label, (int, float, str)) and not isinstance(label, bool) and "_" not in str(label):  # Python reads 1_000
+        with contextlib.suppress(ValueError):
+            number = float(label)
     if not abs(number) < 2.0**128:  # nan, or infinite as float32
         raise InputError(f"{where}: expected a number in column {task.label!r} (task.label), got {label!r:.60}")
     return number

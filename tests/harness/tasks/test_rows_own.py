@@ -190,6 +190,7 @@ WRONG = {
     "not a number": (KINDS, ("b", "nan"), NUMBER, ": expected a number in column 'y' (task.label), got 'nan'"),
     "no number": (KINDS, ("b", "much"), NUMBER, ": expected a number in column 'y' (task.label), got 'much'"),
     "too large": (KINDS, ("b", "1e39"), NUMBER, ": expected a number in column 'y' (task.label), got '1e39'"),
+    "with an underscore": (KINDS, ("b", "1_000"), NUMBER, ": expected a number in column 'y' (task.label), got '1_000'"),
     "no text": (TYPED, (None, "neg"), {}, ": expected text in every column (task.fields), got None in 'text'"),
     "empty text": (KINDS, (" ", "neg"), {}, ": the text in 'text' (task.fields) is empty"),
     "NUL": (TYPED, ("b\0c", "neg"), {}, ": there is a NUL byte in 'text' (task.fields)"),
