@@ -38,6 +38,7 @@ from harness.plugins.explain.attention import AttentionMap, maps_of
 from harness.plugins.explain.options import Inspect
 from harness.plugins.explain.parts import Part, embedding_parts, steps
 from harness.plugins.explain.pictures import CENTRED, STYLE, fitted, rounded, save, sheet
+from harness.plugins.shared.predictor import Predictor
 from harness.plugins.shared.weights import SEPARATOR, Source, source_of, untrained
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
@@ -46,7 +47,6 @@ from harness.tasks.rows import HIDDEN, load_table, with_labels
 from harness.tasks.tagging import running_text
 from harness.terminal import table, wrapped
 from harness.training.evaluation import answers
-from harness.training.predictor import Predictor
 
 IN_NAME = 24
 """Characters of a text that the names of its pictures begin with."""
