@@ -19,7 +19,7 @@ from harness.comparison.verdicts import Change, change, corrected
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import Direction, Metric
-from harness.reports.chapters import Added, pretraining
+from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, section_text, tables
 from harness.reports.writing.formats import Chapter, bullets, escape, listed
@@ -202,4 +202,4 @@ def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
     return line | spread_and_change(spread(averages), average.changes[label])
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=3)
+CHAPTER = Added(chapter, before=tasks.chapter, order=3)

@@ -20,7 +20,7 @@ from harness.comparison.paired import grouped
 from harness.comparison.section import HEADLINE, Row
 from harness.document import DASH, Block, Cell, Section
 from harness.plugins.protocols.optimism import optimism, scores
-from harness.reports.chapters import Added, pretraining
+from harness.reports.chapters import Added, tasks
 from harness.reports.reading.predictions import predictions
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, tables
@@ -220,4 +220,4 @@ def epoch_gain(study: Study, row: Row) -> float:
     return fmean([max(curve.values()) - curve[max(curve)] for curve in curves] or [math.nan])
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=3)
+CHAPTER = Added(chapter, before=tasks.chapter, order=3)
