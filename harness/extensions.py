@@ -8,6 +8,7 @@
 | `harness.searches` | a class of `harness.study.supervisor.Searches`: its name is `search` |
 | `harness.shapes` | a `harness.study.plan.Resizing`: its name is `match` |
 | `harness.stores` | a `harness.reports.reading.store.Folders`: folders to read in place of a tracking store |
+| `harness.readers` | a class of `harness.reports.reading.store.Reader`: `mlflow` reads a store that is no SQLite file |
 | `harness.functions` | a function that `import reports` has by its name, such as `judge` |
 | `harness.results` | a `harness.plugins.judge.results.Results`: results of another tool, for `reports judge` |
 | `harness.trackers` | a class of `harness.tracking.trackers.Backend`, by tracking.plugins=[NAME]; ours by tracking.NAME=true |
