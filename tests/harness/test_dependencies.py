@@ -193,7 +193,7 @@ WRONG = [
 
 def test_help_of_every_command_and_its_options_load_nothing_heavy():
     assert loaded_after(after("--help"), "argparse", "yaml", "hydra", "omegaconf", "numpy", *HEAVY) == []
-    code = "import harness.commands.options" + after("--help model", *(f"{command} --help" for command in commands()))
+    code = "import harness.plugins.shared.options" + after("--help model", *(f"{command} --help" for command in commands()))
     assert loaded_after(code, "hydra", "omegaconf", "numpy", *HEAVY) == []
 
 
