@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import matplotlib as mpl
-import msgspec
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -40,6 +39,7 @@ from harness.plugins.explain.parts import Part, embedding_parts, steps
 from harness.plugins.explain.pictures import CENTRED, STYLE, fitted, rounded, save, sheet
 from harness.plugins.shared.predictor import Predictor
 from harness.plugins.shared.weights import SEPARATOR, Source, source_of, untrained
+from harness.records import shipped
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts
@@ -60,7 +60,7 @@ LISTED = 5
 NOTHING = "-"
 """Where a piece has no label."""
 
-ROWS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, str, str]])
+ROWS = shipped(__file__, dict[str, tuple[str, str, str]])
 """Rows of the picture from the top down: name, colour, and what a box begins with, as in figure 2 of arXiv:1810.04805."""
 
 ACROSS, STEP, ROW, LEFT = 24, 0.72, 0.42, 1.85
