@@ -8,6 +8,7 @@
 | `harness.searches` | a class of `harness.study.supervisor.Searches`: its name is `search` |
 | `harness.shapes` | a `harness.study.plan.Resizing`: its name is `match` |
 | `harness.stores` | a `harness.reports.reading.store.Folders`: folders to read in place of a tracking store |
+| `harness.readers` | a class of `harness.reports.reading.store.Reader`: `mlflow` reads all stores but SQLite files |
 | `harness.functions` | a function that `import reports` has by its name, such as `judge` |
 | `harness.results` | a `harness.plugins.judge.results.Results`: results of another tool, for `reports judge` |
 | `harness.trackers` | a class of `harness.tracking.trackers.Backend`, by tracking.plugins=[NAME]; ours by tracking.NAME=true |
@@ -43,8 +44,9 @@ Added = TypeVar("Added")
 def _installed() -> Iterator[None]:
     """Without the working directory, which `python -m` searches first: files there are not installed."""
     first = sys.path[:1]
-    if first == [""] or (first == [str(Path.cwd())] and not sys.flags.safe_path):
-        del sys.path[0]
+    with contextlib.suppress(FileNotFoundError):  # a working directory that was removed has no files
+        if first == [""] or (first == [str(Path.cwd())] and not sys.flags.safe_path):
+            del sys.path[0]
     try:
         yield
     finally:

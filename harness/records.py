@@ -46,6 +46,11 @@ def read(path: Path, kind: type[Content]) -> Content:
     return decoded(content, kind, path)
 
 
+def shipped(module: str, kind: type[Content]) -> Content:
+    """The content of the YAML file next to a module that has its name."""
+    return msgspec.yaml.decode(Path(module).with_suffix(".yaml").read_bytes(), type=kind)
+
+
 def read_or(path: Path, kind: type[Content], default: Content) -> Content:
     """As `read`; the default where there is no file."""
     return read(path, kind) if path.exists() else default

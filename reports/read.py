@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.sqlite_reader import SqliteReader
 from harness.reports.reading.store import Folders, Output, Reader
 
-GROUP = "harness.stores"
+GROUP, SERVERS = "harness.stores", "harness.readers"
 
 
 def connect(uri: str | None) -> Reader:
@@ -41,9 +41,8 @@ def connect(uri: str | None) -> Reader:
         reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))
         if reader.is_known:
             return reader
-    from harness.reports.reading.mlflow_reader import MlflowReader  # two seconds, which reading a SQLite file does without
-
-    return MlflowReader(uri)
+    reader_of: Callable[[str], Reader] = extensions.find(SERVERS, "mlflow", type, "tracking.uri")
+    return reader_of(uri)
 
 
 @dataclass(frozen=True)

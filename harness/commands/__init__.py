@@ -21,7 +21,7 @@ class Command:
     """A command, imported when it is called, which keeps `--help` fast."""
 
     help: str  # one line
-    options: str  # `module:dataclass`, keys, words and switches as `grammar` has them
+    options: str  # `module:dataclass`, keys, words and switches as `grammar` has them; empty for `run`, which Hydra reads
     call: str  # `module:function`, from the options, and from the runs of `Composed` ones, to the exit code
     is_live: bool = False  # moves on the terminal itself; all others print text alone
 
@@ -42,12 +42,7 @@ def imported(where: str) -> Any:
 
 
 BUILT_IN = {
-    name: Command(text, f"harness.commands.options:{name.title()}", f"harness.commands.{name}:main", name == "run")
-    for name, text in {
-        "run": "Pretrain, fine-tune and measure models (the default command)",
-        "status": "Show what is missing in a study, and the command that completes it",
-    }.items()
-} | {
+    "run": Command("Pretrain, fine-tune and measure models (the default command)", "", "harness.commands.run:main", True),
     "report": Command(
         "Write the report of a study: every arm against the baseline",
         "harness.reports.options:Report",

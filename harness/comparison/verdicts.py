@@ -173,10 +173,6 @@ class Evidence:
         except OverflowError:
             return math.inf
 
-    def items_reach(self, factor: float) -> float:
-        """Sampling error that remains with any number of replicates, of both tests together."""
-        return self.found.items * sum(quantiles(factor, self.looks))
-
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
     """The verdict by the metric's direction; None for a metric without a better direction."""
@@ -264,7 +260,10 @@ class Change:
     @property
     def is_below_items(self) -> bool:
         """Whether the sampling error of the items exceeds the margin, however many pairs there are."""
-        return self.evidence is not None and self.evidence.items_reach(self.factor) > self.evidence.margin
+        if self.evidence is None:
+            return False
+        of_both_tests = self.evidence.found.items * sum(quantiles(self.factor, self.evidence.looks))
+        return of_both_tests > self.evidence.margin
 
     @property
     def pairs_are(self) -> str:

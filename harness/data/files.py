@@ -21,6 +21,7 @@ import pyarrow
 from pyarrow import parquet
 
 from harness.errors import InputError, Mistakes, unknown
+from harness.extensions import library
 from harness.paths import TABLES, WORDS, ending, unique
 
 BATCH = 2048
@@ -102,20 +103,13 @@ def torn_parquet(place: Path) -> Path | None:
     return None
 
 
-def load_datasets() -> Any:
-    """`datasets`, imported on first use because it takes 1 s."""
-    import datasets  # as above
-
-    return datasets
-
-
 def features(path: Path) -> dict[str, Any]:
     """What `datasets` has written of the columns of a Parquet file, names of classes among it; empty for any other file."""
     schema = parquet.read_schema(path) if ending(path) == ".parquet" else None
     if schema is None or b"huggingface" not in (schema.metadata or {}):
         return {}
     try:
-        return dict(load_datasets().Features.from_arrow_schema(schema))
+        return dict(library("datasets", "run").Features.from_arrow_schema(schema))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:  # of another version
         raise InputError(f"{path}: `datasets` cannot read the file's column types: {error}") from error
 

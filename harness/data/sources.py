@@ -19,6 +19,7 @@ from urllib.request import getproxies
 
 from yaml import YAMLError
 
+from harness import extensions
 from harness.config.choices import UNTRAINED, DataSource, TaskKind
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
@@ -284,7 +285,7 @@ def library(source: Source) -> Iterator[tuple[ModuleType, str | None]]:
 
     InputError for a data set that cannot be loaded in the block: it names the corrupt file if there is one, else the reason.
     """
-    datasets = own_files.load_datasets()
+    datasets = extensions.library("datasets", "run")
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # errors are our one line
@@ -369,7 +370,7 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
 def _spans(part: str, sizes: dict[str, int], where: str, key: str) -> list[tuple[str, int, int]]:
     """Name, first row and end of every part."""
     try:
-        parts = own_files.load_datasets().ReadInstruction.from_spec(part).to_absolute(sizes)
+        parts = extensions.library("datasets", "run").ReadInstruction.from_spec(part).to_absolute(sizes)
     except (ValueError, AssertionError) as error:
         raise InputError(f"{where}: {key}={part!r} cannot be cut from {sizes}: {' '.join(str(error).split())}") from error
     spans = [(piece.splitname, piece.from_, piece.to) for piece in parts]

@@ -19,7 +19,7 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.redact import redacted
-from harness.study import forecast, hypothesis, prepare_workers, replicates, run_folder, status, timing_session
+from harness.study import forecast, hypothesis, plan_file, prepare_workers, replicates, run_folder, timing_session
 from harness.study.plan import PlannedRun, plan, stages, with_sizes, with_workers
 from harness.study.progress import Screen
 from harness.study.runner import Command, LoadCheck, Runner
@@ -145,7 +145,7 @@ def _begun(
         first = next(iter(replicates.parts(planned).values()))
         _announce(first, heading)
         study = [*{run.folder: run for run in trials}.values()] or planned
-        status.write_plan(study if trials else first, is_search=bool(trials))
+        plan_file.write(study if trials else first, is_search=bool(trials))
         for run in planned:
             hypothesis.write(run.config)
         try:
@@ -160,7 +160,7 @@ def _begun(
 
 def _announce(planned: list[PlannedRun], heading: str) -> None:
     """Says what is noteworthy of the runs before the first one starts; what cannot be read is set aside."""
-    console.plain(status.command(), replaced=True)
+    console.plain(plan_file.command(), replaced=True)
     run_folder.set_aside(planned)
     if heading:
         console.plain(heading)
@@ -212,7 +212,7 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
     console.plain(replicates.announced(planned))
     for number, (seeds, runs) in enumerate(parts.items(), 1):
         ran += runs
-        status.write_plan(ran)
+        plan_file.write(ran)
         all_finished &= run_in_order(runs, trackers, load, times=False)
         if any(run_log.result(run.folder) is None for run in ran):
             console.problem(
@@ -297,4 +297,4 @@ def _labelled(queue: replicates.Queue, count: int) -> Iterator[PlannedRun]:
 
 def _status(planned: list[PlannedRun]) -> str:
     """The command that says what is missing."""
-    return status.called(planned[0].config.output, planned[0].config.study)
+    return plan_file.called(planned[0].config.output, planned[0].config.study)

@@ -512,9 +512,7 @@ def prepare(planned: list[PlannedRun]) -> None:
         prepare_launches()
 
 
-def time_runs(
-    planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None, before: Callable[[], None] = lambda: None
-) -> None:
+def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen, before: Callable[[], None] = lambda: None) -> None:
     """Times the finished runs that are to be timed, and adds it to them; a failed launch leaves a run as it was.
 
     `before` is called where there is something to time.

@@ -10,7 +10,7 @@ from harness.metrics import judged_by
 from harness.plugins.chapters import factorial
 from harness.plugins.chapters.factorial import Design
 from harness.plugins.pictures import plots
-from harness.reports.chapters import Added, pretraining
+from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import POINTS, Chapter, escape, listed
@@ -86,4 +86,4 @@ LEAST_POINTS = 2.0
 """Half the width of an axis of points at least: smaller effects are shown as small."""
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=5)
+CHAPTER = Added(chapter, before=tasks.chapter, order=5)

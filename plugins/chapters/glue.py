@@ -6,9 +6,6 @@ every task.
 
 import functools
 from dataclasses import dataclass
-from pathlib import Path
-
-import msgspec
 
 from harness import metrics
 from harness.comparison import paired
@@ -19,13 +16,14 @@ from harness.comparison.verdicts import Change, change, corrected
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import Direction, Metric
-from harness.reports.chapters import Added, pretraining
+from harness.records import shipped
+from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, section_text, tables
 from harness.reports.writing.formats import Chapter, bullets, escape, listed
 from harness.reports.writing.tables import Line, arm_columns, spread_and_change
 
-SCORES = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, ...]])
+SCORES = shipped(__file__, dict[str, tuple[str, ...]])
 """Task -> the scores that its number is the mean of."""
 
 WHERE_THERE = ("accuracy_mismatched",)
@@ -202,4 +200,4 @@ def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
     return line | spread_and_change(spread(averages), average.changes[label])
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=3)
+CHAPTER = Added(chapter, before=tasks.chapter, order=3)

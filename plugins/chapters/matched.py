@@ -17,7 +17,7 @@ from harness.comparison.section import HEADLINE
 from harness.document import DASH, Block, Cell, Section, Table
 from harness.plugins.pictures import plots
 from harness.plugins.pictures.plots import ArmStyle
-from harness.reports.chapters import Added, pretraining
+from harness.reports.chapters import Added, tasks
 from harness.reports.chapters.overview import cell
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
@@ -156,4 +156,4 @@ def picture(over: Overall, name: str, variants: list[Pair]) -> Figure | None:
     return plots.panels(over.comparison.labels, {"": points}, draw, lines=False, wide=4.6, high=3.2)
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=1)
+CHAPTER = Added(chapter, before=tasks.chapter, order=1)

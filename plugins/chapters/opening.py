@@ -1,10 +1,8 @@
 """Opening of the report besides its table: a picture of all changes, and a curve along the swept number."""
 
 import math
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,6 +16,7 @@ from harness.comparison.verdicts import Verdict
 from harness.document import Section
 from harness.plugins.chapters import along
 from harness.plugins.pictures import plots
+from harness.records import shipped
 from harness.reports.chapters import Added
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats
@@ -29,7 +28,7 @@ CAPTION = (
     "Changes against the baseline with 95 % intervals (90 % where the verdict is same, as TOST uses). Filled: better or "
     "worse; hollow: inconclusive or the same; grey: within the noise floor or one validation item"
 )
-LOOKS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[Verdict, tuple[str, dict[str, Any]]])
+LOOKS = shipped(__file__, dict[Verdict, tuple[str, dict[str, Any]]])
 """Verdict -> what the legend says, and the look of the mark."""
 LEAST = {"score": 2.0, "share": 2.0, "nats": 0.05, "bits/byte": 0.05}
 """Unit -> half the width of its axis at least, so that small changes are shown as small; other units are drawn as ratios."""

@@ -15,10 +15,10 @@ from harness.comparison import comparable
 from harness.comparison.plateau import LOSS
 from harness.comparison.section import ACCURACY, UNIGRAM, Row
 from harness.document import Section as Part
+from harness.plugins.chapters.pretraining import objective
 from harness.plugins.pictures import plots
 from harness.plugins.pictures.plots import ArmStyle, Line, mean_curve
 from harness.reports.chapters import Added, diagnostics
-from harness.reports.chapters.pretraining import objective
 from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 

@@ -20,7 +20,7 @@ from harness.document import Section as Part
 from harness.metrics import judged_by
 from harness.plugins.shared.estimates import of_launches
 from harness.plugins.shared.seeds import in_common
-from harness.reports.chapters import Added, pretraining
+from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape, listed
@@ -180,4 +180,4 @@ def table(scores: dict[str, float], fronts: list[Front]) -> Table:
     return formats.table(["arm", "score", *(metrics.get(front.cost).title for front in fronts)], rows)
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=4)
+CHAPTER = Added(chapter, before=tasks.chapter, order=4)

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from harness.comparison.compare import Comparison
 from harness.document import Block, Cell, Section, Table
 from harness.plugins.pictures import plots
-from harness.reports.chapters import Added, pretraining
+from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import Chapter, code, escape, listed
@@ -147,4 +147,4 @@ def _draw(axes: Axes, task: str, arms: Mapping[plots.ArmStyle, list[float]]) -> 
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=2)
+CHAPTER = Added(chapter, before=tasks.chapter, order=2)

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import matplotlib as mpl
-import msgspec
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -38,7 +37,9 @@ from harness.plugins.explain.attention import AttentionMap, maps_of
 from harness.plugins.explain.options import Inspect
 from harness.plugins.explain.parts import Part, embedding_parts, steps
 from harness.plugins.explain.pictures import CENTRED, STYLE, fitted, rounded, save, sheet
+from harness.plugins.shared.predictor import Predictor
 from harness.plugins.shared.weights import SEPARATOR, Source, source_of, untrained
+from harness.records import shipped
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts
@@ -46,7 +47,6 @@ from harness.tasks.rows import HIDDEN, load_table, with_labels
 from harness.tasks.tagging import running_text
 from harness.terminal import table, wrapped
 from harness.training.evaluation import answers
-from harness.training.predictor import Predictor
 
 IN_NAME = 24
 """Characters of a text that the names of its pictures begin with."""
@@ -60,7 +60,7 @@ LISTED = 5
 NOTHING = "-"
 """Where a piece has no label."""
 
-ROWS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, str, str]])
+ROWS = shipped(__file__, dict[str, tuple[str, str, str]])
 """Rows of the picture from the top down: name, colour, and what a box begins with, as in figure 2 of arXiv:1810.04805."""
 
 ACROSS, STEP, ROW, LEFT = 24, 0.72, 0.42, 1.85

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from harness import paths, records, versions
 from harness.errors import InputError, writing
 from harness.plugins.explain.options import Tour
-from harness.study import status
+from harness.plugins.shared import status
 from harness.terminal import LiveLine, counted, duration, live_line, wrapped
 
 FOLDER = Path("multirun", "tour")

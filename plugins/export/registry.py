@@ -14,12 +14,12 @@ from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError, is_disk_full, present
 from harness.plugins.export.options import Export
+from harness.plugins.shared import predictor
 from harness.plugins.trackers import mlflow_store
 from harness.plugins.trackers.mlflow_store import MlflowException
 from harness.tracking import run_log
 from harness.tracking.run_log import Record
 from harness.tracking.trackers import complaint
-from harness.training import predictor
 
 
 def register(options: Export, checkpoint: Path) -> str:

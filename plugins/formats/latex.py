@@ -3,11 +3,9 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-
-import msgspec
 
 from harness.document import Document, Section, Table, unmarked
+from harness.records import shipped
 from harness.reports.render import Format
 
 TEXT_WIDTH = 158
@@ -17,7 +15,7 @@ LONGEST = 24
 """Digits of a column at most: a longer line of a cell is broken, a longer word anywhere."""
 EM = 0.58
 """Width of a digit in the font's em, and a little more."""
-SPECIAL = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, str])
+SPECIAL = shipped(__file__, dict[str, str])
 ACCENTED = "àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ"
 """Letters that LaTeX has in its own fonts; other ones are written as U+4E2D."""
 DOCUMENT = r"""% Tables of a study, by `python -m reports --format latex`. Another document that has them needs these packages.

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -25,6 +24,7 @@ from harness.comparison.runs import Run
 from harness.comparison.section import EXAMPLES, HEADLINE
 from harness.errors import InputError, on_one_line, refused_errors, some_of
 from harness.metrics import FEWEST_REPLICATES, Direction
+from harness.records import shipped
 from harness.terminal import counted
 
 
@@ -38,7 +38,7 @@ class Known(msgspec.Struct):
     covers: dict[Design, str]
 
 
-KNOWN = msgspec.yaml.decode(Path(__file__).with_name("frame.yaml").read_bytes(), type=Known)
+KNOWN = shipped(__file__, Known)
 COLUMNS = KNOWN.columns
 """Column of a frame -> what it says."""
 

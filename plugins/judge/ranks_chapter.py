@@ -7,7 +7,7 @@ from harness.document import Section
 from harness.plugins.judge.ranks import Ranking
 from harness.plugins.judge.ranks_text import letters_text, name_of, rank_text, rankings_of, ranks_section
 from harness.plugins.pictures import plots
-from harness.reports.chapters import Added, pretraining
+from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter
@@ -47,4 +47,4 @@ def means(rankings: list[Ranking]) -> Figure | None:
     return figure
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=6)
+CHAPTER = Added(chapter, before=tasks.chapter, order=6)

@@ -29,9 +29,9 @@ from harness.errors import InputError, Mistakes, has_half_characters, on_one_lin
 from harness.paths import TABLES, ending
 from harness.plugins.predict import vectors
 from harness.plugins.predict.options import Predict
+from harness.plugins.shared.predictor import Predictor
 from harness.plugins.shared.weights import SEPARATOR
 from harness.tasks.rows import joined, lists_endings
-from harness.training.predictor import Predictor
 
 CHUNK, LABELLED, EMBEDDED = 2048, 64, 32
 """Rows in memory at a time; rows of one pass through the model where labels are predicted, and where vectors are written."""

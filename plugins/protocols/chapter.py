@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -20,13 +19,14 @@ from harness.comparison.paired import grouped
 from harness.comparison.section import HEADLINE, Row
 from harness.document import DASH, Block, Cell, Section
 from harness.plugins.protocols.optimism import optimism, scores
-from harness.reports.chapters import Added, pretraining
+from harness.records import shipped
+from harness.reports.chapters import Added, tasks
 from harness.reports.reading.predictions import predictions
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import POINTS, Chapter, escape
 
-TEXTS = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, str])
+TEXTS = shipped(__file__, dict[str, str])
 MEANINGS = TEXTS["meanings"].splitlines()
 STATISTICS: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "median": median, "best": max}
 TITLE = "GLUE by protocol"
@@ -220,4 +220,4 @@ def epoch_gain(study: Study, row: Row) -> float:
     return fmean([max(curve.values()) - curve[max(curve)] for curve in curves] or [math.nan])
 
 
-CHAPTER = Added(chapter, before=pretraining.tasks, order=3)
+CHAPTER = Added(chapter, before=tasks.chapter, order=3)

@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pandas as pd
 import pyarrow
 from pyarrow import compute, types
 
 from harness.errors import InputError, on_one_line, some_of
 from harness.plugins.judge.results import Asked
+from harness.records import shipped
 from harness.terminal import counted
 
-NAMES = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, str])
+NAMES = shipped(__file__, dict[str, str])
 """Column of a frame -> names by which a column of a file is known to be it."""
 
 GENERIC = ("value", "score")

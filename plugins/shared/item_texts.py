@@ -8,6 +8,7 @@ import numpy as np
 
 from harness import paths
 from harness.comparison.runs import Run
+from harness.extensions import library
 from harness.reports.reading import folders
 from harness.reports.reading.predictions import FILE, read_table
 from harness.reports.reading.store import Output, Packed
@@ -39,20 +40,18 @@ def texts(run: Run, output: Output, items: int) -> Texts | None:
         if table is None or len(table) != items:
             return None
         return Texts(table["tokens"].to_numpy(), table["text"].to_pylist().__getitem__)
-    from safetensors import SafetensorError  # what wrote the cache has these packages, what reads results of others may not
-    from safetensors.numpy import load_file
-    from tokenizers import Tokenizer
-
     folder = folders.folder_of(run, output)
     key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
     if folder is None or key is None:
         return None
+    # what wrote the cache has these packages, what reads results of others may not
+    safetensors, files, tokenizers = (library(name, "run") for name in ("safetensors", "safetensors.numpy", "tokenizers"))
     try:
         cache = paths.data_folder(str(folder.parent.parent), key)
-        arrays, vocabulary = load_file(cache / "validation.safetensors"), (cache / "tokenizer.json").read_text()
-    except (OSError, ValueError, SafetensorError):  # a ValueError: a name that leads elsewhere
+        arrays, vocabulary = files.load_file(cache / "validation.safetensors"), (cache / "tokenizer.json").read_text()
+    except (OSError, ValueError, safetensors.SafetensorError):  # a ValueError: a name that leads elsewhere
         return None
     if len(arrays["starts"]) != items + 1:
         return None
-    tokenizer, parts = Tokenizer.from_str(vocabulary), np.split(arrays["ids"], arrays["starts"][1:-1])
+    tokenizer, parts = tokenizers.Tokenizer.from_str(vocabulary), np.split(arrays["ids"], arrays["starts"][1:-1])
     return Texts(np.diff(arrays["starts"]), lambda index: tokenizer.decode(parts[index].tolist(), skip_special_tokens=True))

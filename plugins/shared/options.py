@@ -1,8 +1,8 @@
 """Keys and words that commands of several plug-ins have."""
 
+from pathlib import Path
 from typing import ClassVar
 
-from harness.commands.options import OutputFolder
 from harness.errors import InputError
 from harness.grammar import Composed, arguments, group_of, key, word
 from harness.models.ranges import Range
@@ -13,6 +13,18 @@ OF_MODEL = ("model", "scale", "enhancement")
 """Config groups that choose the model."""
 
 ABOVE_ZERO, COUNT = Range(above=0, limit=float("inf")), Range(at_least=1)
+
+
+@arguments
+class OutputFolder:
+    """Where the runs are."""
+
+    output: str = key("multirun", "Folder of the results.")
+
+    def refuse_missing(self) -> None:
+        """InputError where the folder is not there."""
+        if not Path(self.output).is_dir():
+            raise InputError(f"output={self.output!r} is not a folder: expected the folder of the runs")
 
 
 @arguments

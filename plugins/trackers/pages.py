@@ -9,16 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from harness import metrics, tags
 from harness.comparison import arms
 from harness.config import schema
 from harness.document import Document, Picture, is_detail, markdown, without
+from harness.records import shipped
 from harness.terminal import counted, scaled
 from harness.tracking import run_log
 
-NAMES = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, tuple[str, ...]])
+NAMES = shipped(__file__, dict[str, tuple[str, ...]])
 ALWAYS, MAIN = NAMES["always"], NAMES["main"]
 """Keys, or groups that end in a dot, that say what a run is, in the order of the page; and the metrics that come first."""
 

@@ -20,7 +20,7 @@ from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig, witho
 from harness.config.sweep import values_of
 from harness.errors import InputError, unknown
 from harness.extensions import library
-from harness.study import status
+from harness.study import plan_file
 from harness.terminal import console, counted
 from harness.tracking.run_log import Result, State
 
@@ -207,7 +207,7 @@ class Search:
         except ValueError as error:
             raise InputError(
                 f"search: no trial of {self.config.label} on {self.config.task.name} finished; "
-                f"why: {status.called(self.config.output, self.config.study + paths.OF_TRIALS)}"
+                f"why: {plan_file.called(self.config.output, self.config.study + paths.OF_TRIALS)}"
             ) from error
         settings, arm = best.user_attrs[SETTINGS], self.config.arm
         arm += "" if self.config.protocol_name else " (tuned)"  # a protocol may search on some of its tasks alone

@@ -1,4 +1,4 @@
-"""Maintenance of a folder of results and its store: `clean`, `delete`, `sync`, `ui`."""
+"""Maintenance of a folder of results and its store: `clean`, `delete`, `status`, `sync`, `ui`."""
 
 from harness.commands import Command
 
@@ -11,6 +11,11 @@ DELETE = Command(
     "Delete a study or a run, with its entries in MLflow; asks first",
     "harness.plugins.upkeep.options:Delete",
     "harness.plugins.upkeep.delete:main",
+)
+STATUS = Command(
+    "Show what is missing in a study, and the command that completes it",
+    "harness.plugins.upkeep.options:Status",
+    "harness.plugins.upkeep.status:main",
 )
 SYNC = Command(
     "Send missing results to MLflow",

@@ -13,11 +13,11 @@ from mlflow.exceptions import MlflowException
 from harness import paths, tags
 from harness.checkpoints import find_run
 from harness.errors import InputError, some_of
+from harness.plugins.shared import status
 from harness.plugins.trackers import mlflow_store
 from harness.plugins.upkeep import leftovers
 from harness.plugins.upkeep.clean import alone, confirmed
 from harness.plugins.upkeep.options import Delete
-from harness.study import status
 from harness.terminal import counted, scaled
 from harness.tracking import run_log
 from harness.tracking.trackers import complaint

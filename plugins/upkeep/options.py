@@ -1,9 +1,8 @@
-"""Keys and switches of `clean`, `sync` and `ui`."""
+"""Keys and switches of `clean`, `delete`, `status`, `sync` and `ui`."""
 
-from harness.commands.options import OutputFolder
 from harness.grammar import arguments, key, word
 from harness.models.ranges import Range
-from harness.plugins.shared.options import Store
+from harness.plugins.shared.options import OutputFolder, Store
 
 
 @arguments
@@ -30,6 +29,16 @@ class Delete(Store):
     def __post_init__(self) -> None:
         self.refuse_missing()
         super().__post_init__()
+
+
+@arguments
+class Status(OutputFolder):
+    """What of a study has finished, what is missing and why, and the command that completes it."""
+
+    study: str | None = word("STUDY", None, "Name of the study. Default: a summary of all studies.")
+
+    def __post_init__(self) -> None:
+        self.refuse_missing()
 
 
 @arguments

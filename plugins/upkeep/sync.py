@@ -9,10 +9,10 @@ from pathlib import Path
 
 from harness import paths, tags
 from harness.errors import InputError, on_one_line, present
+from harness.plugins.shared import status
 from harness.plugins.trackers import sqlite_store
 from harness.plugins.trackers.mlflow_store import MlflowException, Tracker
 from harness.plugins.upkeep.options import Sync
-from harness.study import status
 from harness.terminal import counted
 from harness.tracking import run_log
 from harness.tracking.database import BrokenStoreError

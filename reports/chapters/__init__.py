@@ -7,7 +7,7 @@ from harness.reports.chapters import (
     appendix,
     diagnostics,
     overview,
-    pretraining,
+    tasks,
     timing,
 )
 from harness.reports.chapters.added import Added, added
@@ -18,8 +18,7 @@ __all__ = ["BUILT_IN", "Added", "added", "chapters"]
 
 BUILT_IN = (
     overview.chapter,
-    pretraining.tasks,
-    pretraining.chapter,
+    tasks.chapter,
     diagnostics.chapter,
     timing.chapter,
     appendix.left_out,

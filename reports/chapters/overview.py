@@ -15,7 +15,7 @@ from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Block, Cell, Picture, Table
 from harness.document import Section as Part
 from harness.metrics import COUNTED_UNITS
-from harness.reports.chapters import appendix, diagnostics, pretraining
+from harness.reports.chapters import appendix, diagnostics, tasks
 from harness.reports.chapters.added import added
 from harness.reports.reading.store import Packed
 from harness.reports.reading.study import Study
@@ -68,7 +68,7 @@ def chapter(study: Study) -> Chapter:
         *hypotheses(comparison),
         *findings.no_study(comparison),
         *findings.controls(comparison),
-        *pretraining.warnings(comparison),
+        *tasks.warnings(comparison),
         compared,
         *results,
     ]

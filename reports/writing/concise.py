@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable
-from functools import reduce
 
 from msgspec.structs import replace
 
@@ -30,7 +29,8 @@ def shared_parts(labels: Iterable[str]) -> str:
 
 
 def _shortened(labels: list[str]) -> tuple[dict[str, str], str]:
-    shared = _shared(labels)
+    parts = [{*_parts(label)} for label in labels]
+    shared = set.intersection(*parts) if len(parts) >= FEWEST else set()
     names = {label: _without(label, shared) or label for label in labels}
     keys = {found[0] if (found := KEY_OF_WORD.match(name)) else "" for name in names.values()}
     key = keys.pop() if len(keys) == 1 and len(names) >= FEWEST else ""
@@ -45,11 +45,6 @@ def _parts(label: str) -> list[str]:
     """`base`, `mlm`, `rate=0.1` of `base+mlm rate=0.1`."""
     stem, *settings = label.split(" ")
     return [*stem.split("+"), *settings]
-
-
-def _shared(labels: Iterable[str]) -> set[str]:
-    parts = [{*_parts(label)} for label in labels]
-    return reduce(set.__and__, parts) if len(parts) >= FEWEST else set()
 
 
 def _without(label: str, shared: set[str]) -> str:

@@ -1,10 +1,9 @@
 """Which metrics the report shows where: `shown.yaml`."""
 
-from pathlib import Path
-
 import msgspec
 
 from harness.comparison.verdicts import Verdict
+from harness.records import shipped
 
 
 class Said(msgspec.Struct):
@@ -29,4 +28,4 @@ class Shown(msgspec.Struct):
     marks: dict[Verdict, str]
 
 
-SHOWN = msgspec.yaml.decode(Path(__file__).with_name("shown.yaml").read_bytes(), type=Shown)
+SHOWN = shipped(__file__, Shown)

@@ -17,7 +17,7 @@ import transformers
 
 from harness.models.heads import build_classifier
 from harness.plugins.predict.predict import CHUNK, chunks, write
-from harness.training.predictor import Predictor
+from harness.plugins.shared.predictor import Predictor
 
 BATCH, LENGTH = 32, 512
 PARTS = {"sst2": 240, "qnli": 80, "wikitext": 40}

@@ -128,8 +128,8 @@ def test_names_are_of_one_package(installed):
 
 
 def test_no_package_replaces_a_command(installed):
-    installed({"harness.commands": {"status": "plugin_package:WORDS"}})
-    with pytest.raises(InputError, match="plugin-package adds 'status', which is already a command"):
+    installed({"harness.commands": {"report": "plugin_package:WORDS"}})
+    with pytest.raises(InputError, match="plugin-package adds 'report', which is already a command"):
         commands.commands()
 
 

@@ -27,7 +27,7 @@ from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.heads import Classifier
 from harness.plugins.predict import predict
-from harness.training.predictor import Predictor
+from harness.plugins.shared.predictor import Predictor
 
 TEXTS = ["the cat sat on the mat", "a dog", "cats and dogs sat still", "mat"]
 PAIRS = [("the cat", "a dog"), ("a mat", "cats sat")]

@@ -10,10 +10,10 @@ from filelock import FileLock
 
 from harness import paths, tags
 from harness.comparison.compare import compare as reports_compare
+from harness.plugins.trackers.mlflow_reader import MlflowReader
 from harness.plugins.trackers.mlflow_store import MlflowClient
 from harness.plugins.upkeep.sync import sync
 from harness.reports.read import read
-from harness.reports.reading.mlflow_reader import MlflowReader
 from harness.reports.reading.sqlite_reader import SqliteReader
 
 pytestmark = pytest.mark.long

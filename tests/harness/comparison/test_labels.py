@@ -11,8 +11,8 @@ from harness.comparison import labels
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.runs import Run
 from harness.errors import InputError
+from harness.plugins.chapters import pretraining
 from harness.reports.__main__ import main
-from harness.reports.chapters import pretraining
 
 DTYPE, RATE = "hardware.dtype", "finetune.learning_rate"
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.config import compose as composition
 from harness.config.schema import RunConfig
-from harness.study import status
+from harness.study import plan_file
 from harness.terminal import console
 
 THREE = "Running 3 seeds per arm (seed=0,1,2): a verdict needs three; seed=0 runs one\n"
@@ -43,7 +43,7 @@ def test_arms_have_three_seeds_in_rounds_over_all_of_them(composed):
 @pytest.mark.long
 def test_the_recorded_command_names_the_seeds_and_runs_the_same(composed):
     runs, _ = composed("-m", "model=base,albert", *SMALL)
-    assert status.command() == "python -m harness -m seed=0,1,2 model=base,albert scale=tiny task=bag"
+    assert plan_file.command() == "python -m harness -m seed=0,1,2 model=base,albert scale=tiny task=bag"
     again, said = composed(*sys.argv[1:])
     assert [(run.label, run.seed, run.overrides) for run in again] == [(run.label, run.seed, run.overrides) for run in runs]
     assert said == ""

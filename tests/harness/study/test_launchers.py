@@ -14,7 +14,7 @@ from child_processes import wait_for
 
 from harness import paths
 from harness.config import command_line
-from harness.study import status
+from harness.study import plan_file
 from harness.study.plan import plan
 
 SWEEP = ("-m", "model=base,albert", "seed=1,2")
@@ -154,5 +154,5 @@ def test_a_new_sweep_of_the_same_command_replaces_the_plan(compose, small, outpu
     for sweep, jobs, expected in (("a", (first, second), 2), ("b", (second,), 1), ("c", (first,), 1)):
         for job in jobs:
             with command_line.job(["-m", "seed=1,2"], sweep, "1/2"):
-                status.write_plan(job)
+                plan_file.write(job)
         assert planned(output) == {"python -m harness -m seed=1,2": expected}

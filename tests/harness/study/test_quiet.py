@@ -3,7 +3,7 @@
 import pytest
 
 from harness.config.command_line import QUIET_KEY, read
-from harness.study import status
+from harness.plugins.shared import status
 from harness.terminal import console
 
 SHORT = ("finetune.max_steps=2", "measure=none", "study=q")

@@ -10,9 +10,9 @@ import pytest
 from small_disk import mounted
 
 from harness import tags
+from harness.plugins.trackers.mlflow_reader import MlflowReader
 from harness.reports.__main__ import main
 from harness.reports.read import connect
-from harness.reports.reading.mlflow_reader import MlflowReader
 from harness.reports.reading.sqlite_reader import SqliteReader
 from harness.reports.reading.store import Reader, follow, newest_study, read_history, read_study, with_launches
 
@@ -69,7 +69,7 @@ def test_a_store_on_a_disk_that_can_only_be_read_is_read(readers, tmp_path):
 
 
 def test_both_readers_give_the_same(readers, monkeypatch):
-    monkeypatch.setattr("harness.reports.reading.mlflow_reader.PAGE", 2)  # several pages
+    monkeypatch.setattr("harness.plugins.trackers.mlflow_reader.PAGE", 2)  # several pages
     direct, by_mlflow = map(content, readers)
     assert direct == by_mlflow
     assert [len(direct[name]) for name in ("studies", "runs", "histories")] == [3, 10, 60]

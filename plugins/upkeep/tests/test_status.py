@@ -14,7 +14,7 @@ from filelock import FileLock
 from small_disk import mounted
 
 from harness import paths, records
-from harness.study import status
+from harness.study import plan_file
 from harness.study.plan import plan
 
 SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
@@ -27,7 +27,7 @@ def planned(compose, output, monkeypatch):
     def of(*arguments: str) -> list:
         found = plan(compose("-m", *SMALL, "study=s", *arguments, f"output={output}"))
         monkeypatch.setattr(sys, "argv", ["harness", "-m", *arguments])
-        status.write_plan(found)
+        plan_file.write(found)
         return found
 
     return of
@@ -224,7 +224,7 @@ def test_a_wrong_name_is_one_line(planned, run_harness, output, arguments, said)
 @pytest.mark.long
 def test_it_loads_neither_torch_nor_mlflow():
     """The state of a sweep is looked up while it runs, on the CPUs that it uses."""
-    code = "import sys; from harness.commands import status; print({'torch', 'mlflow', 'hydra'} & {*sys.modules})"
+    code = "import sys; from harness.plugins.upkeep import status; print({'torch', 'mlflow', 'hydra'} & {*sys.modules})"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )

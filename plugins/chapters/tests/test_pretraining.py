@@ -12,9 +12,10 @@ from harness.comparison import compare as comparing
 from harness.comparison.section import ACCURACY
 from harness.comparison.verdicts import Verdict
 from harness.errors import InputError
+from harness.plugins.chapters import pretraining
 from harness.reports import render
 from harness.reports.__main__ import main
-from harness.reports.chapters import overview, pretraining
+from harness.reports.chapters import overview, tasks
 from harness.reports.read import connect
 from harness.reports.reading import store
 from harness.reports.reading.study import Study
@@ -30,7 +31,7 @@ def texts(tables: str, label: str) -> dict[str, str]:
 
 def sentences(comparison, index: int = 0) -> str:
     section = comparison.sections[index]
-    notes_of = pretraining.notes if section.is_pretraining else pretraining.notes_of_task
+    notes_of = pretraining.notes if section.is_pretraining else tasks.notes_of_task
     return "\n".join(notes_of(comparison, section))
 
 

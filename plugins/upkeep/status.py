@@ -8,11 +8,11 @@ import shlex
 from pathlib import Path
 
 from harness import paths
-from harness.commands.options import Status
 from harness.errors import InputError, unknown
+from harness.plugins.shared import status
+from harness.plugins.shared.status import CommandStatus, RunStatus
+from harness.plugins.upkeep.options import Status
 from harness.redact import HIDDEN
-from harness.study import status
-from harness.study.status import CommandStatus, RunStatus
 from harness.terminal import WIDTH, counted, wrapped
 from harness.tracking.run_log import State, shortened
 

@@ -1,0 +1,88 @@
+"""The tasks, each with its scores, and what to know of the pretrainings that they start from."""
+
+from collections.abc import Callable
+
+from harness import tags
+from harness.comparison import plateau
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import grouped
+from harness.comparison.section import Section
+from harness.reports.chapters import timing
+from harness.reports.reading.study import Study
+from harness.reports.writing import findings, formats, section_text
+from harness.reports.writing.formats import Chapter, escape, listed
+
+OVERLAP = "corpus/overlap"
+OVERLAP_LENGTH = 13
+"""Tokens of an n-gram."""
+
+
+def chapter(study: Study) -> Chapter:
+    """The sections of all tasks; empty if the study has only pretrainings."""
+    comparison, sections = study.comparison, []
+    for section in comparison.tasks:
+        first, last = notes_of_task(comparison, section), [*timing.notes(section), *section_text.notes_of_scores(section)]
+        sections.append(section_text.chapter(comparison, section, first, last))
+    return Chapter(sections)
+
+
+def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
+    """Sentences on the pretrainings of a task: a plateau, overlap, and what this report does not show."""
+    parts = comparison.pretrainings
+    is_stuck = {run.tags.get(tags.FINGERPRINT): plateau.is_on(run.metrics) for part in parts for run in part.runs}
+    older = {run.tags.get(tags.FINGERPRINT) for part in parts for run in part.superseded} - is_stuck.keys()
+
+    def started(what: str, fits: Callable[[str], bool]) -> list[str]:
+        rows = [row.label for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs)]
+        return [f"{what}: {listed(rows)}."] if rows else []
+
+    return [
+        *started("**Pretraining still on the unigram plateau**", lambda origin: is_stuck.get(origin, False)),
+        *_overlap(section),
+        *started("Pretraining superseded by a later run above", lambda origin: origin in older),
+        *started("Pretraining run not found in this store", lambda origin: origin not in older and origin not in is_stuck),
+    ]
+
+
+def warnings(comparison: Comparison) -> list[str]:
+    """Sentences for the head of the report: pretrainings that have not learned."""
+    return [note for section in comparison.pretrainings for note in (*on_plateau(section), *outside(section))]
+
+
+def on_plateau(section: Section) -> list[str]:
+    """Which rows have a pretraining that knows little more than word frequencies."""
+    rows, entropies = [], []
+    for row in section.rows:
+        if stuck := [run.metrics for run in row.runs if plateau.is_on(run.metrics)]:
+            entropies.append(stuck[0][plateau.ENTROPY])
+            losses = ", ".join(f"{metrics[plateau.LOSS]:.2f}" for metrics in stuck)
+            some = f"{len(stuck)} of {len(row.runs)} pretrainings, " if len(stuck) < len(row.runs) else ""
+            rows.append(f"{escape(row.label)} ({some}masked loss {losses})")
+    if not rows:
+        return []
+    return [
+        f"**Still on the unigram plateau** of {entropies[0]:.2f} nats: {', '.join(rows)}. Undertrained: differences mostly "
+        "show which model left the plateau."
+    ]
+
+
+def outside(section: Section) -> list[str]:
+    """Warnings of runs that left the plateau: a loss that rose, or that differs from the reference."""
+    return [
+        f"**{escape(f'{row.label}, seed {run.replicate.pretrain_seed}')}**: {escape(run.tags[tags.WARNING])}."
+        for row in section.rows
+        for run in row.runs
+        if findings.is_warned(run) and not plateau.is_on(run.metrics)
+    ]
+
+
+def _overlap(section: Section) -> list[str]:
+    texts = []
+    for row in section.rows:
+        if shares := row.values(OVERLAP).values():
+            ends = (formats.plain(100 * share, 2 if 0 < share < 0.01 else 1) for share in (min(shares), max(shares)))
+            texts.append((" to ".join(dict.fromkeys(ends)), row.label))
+    labels_of = grouped(texts)
+    each = (f"{shares} %{f' ({listed(labels)})' if len(labels_of) > 1 else ''}" for shares, labels in labels_of.items())
+    text = f"Evaluation items with a {OVERLAP_LENGTH}-gram overlap with the pretraining corpus"
+    return [f"{text}: {'; '.join(each)}."] if texts else []
