@@ -1,8 +1,8 @@
 """Names of the tags of a run in MLflow, which the harness writes and the reports read.
 
-MLflow's page of a run shows all its parameters and metrics, so that only the main ones are kept there. The whole config, and
-values that are details, are in tags whose names begin with `mlflow.`, which that page leaves out. All others begin with
-`harness.` there (`in_store`), apart from tags that users and other tools set.
+MLflow's page of a run shows all its parameters, metrics and tags, so that only the main ones are kept there. The whole config,
+and values and tags that are details, are in tags whose names begin with `mlflow.`, which that page leaves out. All others begin
+with `harness.` there (`in_store`), apart from tags that users and other tools set.
 """
 
 import base64
@@ -134,8 +134,11 @@ CLIENT = {
 }
 """Environment of MLflow's client, by default: a server that is dead, or never answers, would block for minutes."""
 
-PREFIX = "harness."
-"""Begins the names of the tags of the harness in MLflow; stores of versions before 0.6 have the bare names."""
+PREFIX, HIDDEN = "harness.", "mlflow.harness_"
+"""Begin the names of the tags of the harness in MLflow; stores of versions before 0.6 have the bare names."""
+
+DETAILS = (LIFTED, "expected", "selected_on", "process", SESSION, LOOKS, SEED_LOOKS, OF_SESSION, "git_", MODEL, ENHANCEMENTS)
+"""Beginnings of tags that MLflow's page of a run leaves out, where tags stand above the description."""
 
 PIECE = 5000
 """Characters of one tag; MLflow cuts those above 8,000 off."""
@@ -143,12 +146,14 @@ PIECE = 5000
 
 def in_store(of_run: Mapping[str, str]) -> dict[str, str]:
     """The tags by their names in MLflow."""
-    return {key if key.startswith("mlflow.") else PREFIX + key: value for key, value in of_run.items()}
+    prefixes = {key: "" if key.startswith("mlflow.") else HIDDEN if key.startswith(DETAILS) else PREFIX for key in of_run}
+    return {prefixes[key] + key: value for key, value in of_run.items()}
 
 
 def plain(stored: Mapping[str, str]) -> dict[str, str]:
     """Tags of MLflow by their plain names. Where a name is there twice, the tag of the harness counts."""
-    return {key.removeprefix(PREFIX): stored[key] for key in sorted(stored, key=lambda key: key.startswith(PREFIX))}
+    names = sorted(stored, key=lambda key: (key.startswith(HIDDEN), key.startswith(PREFIX)))
+    return {key.removeprefix(HIDDEN).removeprefix(PREFIX): stored[key] for key in names}
 
 
 def filters(wanted: Mapping[str, str]) -> list[str]:

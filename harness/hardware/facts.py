@@ -44,7 +44,8 @@ def description(config: HardwareConfig) -> str:
     compiled = ", compiled" if config.compile else ""
     processes = "" if config.devices == 1 else f"{config.devices} processes, " if config.device is Device.cpu else ""
     gpus = f"{config.devices} × " if config.device is Device.cuda and config.devices > 1 else ""
-    return f"{gpus}{device_name(config)}, {processes}{threads(config)} threads, {config.dtype.value}{compiled}"
+    plural = "s" * ((number := threads(config)) > 1)
+    return f"{gpus}{device_name(config)}, {processes}{number} thread{plural}, {config.dtype.value}{compiled}"
 
 
 def environment(config: HardwareConfig) -> dict[str, object]:

@@ -84,14 +84,18 @@ class Server:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             arguments = [str(theirs.fileno()), str(os.getpid()), module, *imports]
-            self._process = subprocess.Popen(
-                _python("harness.processes.fork_server", arguments),
-                env=_environment(1, passive),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=[theirs.fileno()],
-            )
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # it starts so: Ctrl-C is for its parent
+            try:
+                self._process = subprocess.Popen(
+                    _python("harness.processes.fork_server", arguments),
+                    env=_environment(1, passive),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[theirs.fileno()],
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._errors = threading.Thread(target=_pass_on, args=[self._process.stderr], name=f"errors of {module}", daemon=True)
         self._errors.start()
 

@@ -8,6 +8,8 @@ import abc
 import contextlib
 import math
 import queue
+import re
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -147,9 +149,10 @@ class Background:
 
 
 def complaint(error: Exception) -> str:
-    """`failed (...)` with the first line of what it says, without passwords."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"failed ({redacted(lines[0])[:200]})"
+    """`failed (...)` with the first line of what it says, without passwords; of a server that is away, with its last cause."""
+    line, *_ = str(error).strip().splitlines() or [type(error).__name__]
+    cause = re.search(r"\(Caused by \w+\([\"']?(.+?)[\"']?\)\)", line)
+    return f"failed ({textwrap.shorten(redacted(cause[1] if cause else line), 250, placeholder=' ...')})"
 
 
 EVERY_S = 10.0

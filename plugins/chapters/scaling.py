@@ -67,7 +67,7 @@ def groups(study: Study) -> list[Group]:
 
 
 def _hardware(run: Run) -> str:
-    return run.tags.get(tags.HARDWARE, "not recorded")
+    return run.tags.get(tags.HARDWARE, "not recorded").replace(", 1 threads,", ", 1 thread,")  # as runs before 0.6 have it
 
 
 def _measured(section: Section, hardware: str, quantity: str, of_runs: dict[str, Replicates]) -> dict[str, Replicates]:

@@ -20,7 +20,7 @@ os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 import msgspec
 import psutil
 from filelock import FileLock
-from mlflow import MlflowClient
+from mlflow import MlflowClient as MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException as MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor

@@ -4,7 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
-from harness import paths, tags
+from harness import metrics, paths, tags
 from harness.errors import InputError
 from harness.plugins.trackers import pages
 from harness.tracking import run_log
@@ -53,6 +53,8 @@ class TensorBoard(Backend):
         writer, result = self._open(record), run_log.result(folder)
         values, steps = (result["metrics"], result.get("steps", {})) if result else ({}, {})
         main, _ = pages.main_and_details(values, steps, record["tags"].get(tags.TASK, ""))
+        shown = tuple(metrics.judged_by(key, values.get) for key in pages.MAIN)  # constants would hide the curves
+        main = {key: value for key, value in main.items() if key.startswith((*shown, "eval/", pages.BY_TASK)) or key in steps}
         stated = pages.parameters(record, MOST_PARAMETERS)
         parameters = {key: pages.typed(value) for key, value in stated.items()} | {"status": status}
         parameters[tags.ARM] = record["tags"].get(tags.ARM, "")  # the table's first column, for they are sorted by name

@@ -41,12 +41,14 @@ def plain(text: str) -> Any:
 
 
 def nested(values: Mapping[str, str]) -> dict[str, Any]:
-    """`{"task": {"name": "rte"}}` of `{"task.name": "rte"}`: a section of the config can be folded."""
+    """`{"task": {"name": "rte"}}` of `{"task.name": "rte"}`: a section can be folded, and W&B reads a dot as a level."""
     sections: dict[str, Any] = {}
     for key, text in values.items():
-        section, _, name = key.partition(".")
-        value = plain(text)
-        sections |= {section: sections.get(section, {}) | {name: value} if name else value}
+        *path, name = key.split(".")
+        section = sections
+        for part in path:
+            section = section.setdefault(part, {})
+        section[name] = plain(text)
     return sections
 
 
@@ -55,7 +57,7 @@ class WeightsAndBiases(Backend):
 
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self._study, self._folder = study, Path(output).absolute()
-        self._runs: dict[str, tuple[wandb.Run, int]] = {}  # attempt -> run, and points that an earlier process has sent
+        self._runs: dict[str, tuple[wandb.Run, int]] = {}  # attempt -> run, and points of its log that were passed on
         self._is_online = os.environ.get("WANDB_MODE") not in ("offline", "disabled")
         if self._is_online and not wandb.api.api_key:  # wandb would ask on the terminal
             raise wandb.Error("not logged in: call `wandb login`, or set WANDB_MODE=offline")
@@ -72,7 +74,7 @@ class WeightsAndBiases(Backend):
             group=re.sub(r"[/\\#?%:]", "_", self._study),
             tags=[text[:64] for key in ("arm", "task") if (text := record["tags"].get(key))],
             job_type=tags.PRETRAINING_TASK if is_pretraining else record["tags"].get(tags.ROLE, tags.ROLE_RUN),
-            config=nested(record["parameters"]) | {"tags": record["tags"]},
+            config=nested(record["parameters"]) | {"tags": {k: v for k, v in record["tags"].items() if "." not in k}},
             dir=str(self._folder),
             resume="allow" if self._is_online else None,  # offline it is ignored, with a warning: `wandb sync` joins the parts
             reinit="create_new",
@@ -80,14 +82,15 @@ class WeightsAndBiases(Backend):
         )
         run.define_metric(STEP, hidden=True)
         run.define_metric("*", step_metric=STEP)
-        self._runs[record["attempt"]] = (run, run.starting_step)
+        self._runs[record["attempt"]] = (run, 0)
 
     def curves(self, record: Record, entries: list[Entry]) -> None:
-        run, skipped = self._runs[record["attempt"]]
+        run, first = self._runs[record["attempt"]]
         points = [entry for entry in entries if "key" in entry]
-        for entry in points[skipped:]:
-            run.log({entry["key"]: entry["value"], STEP: entry["step"]})
-        self._runs[record["attempt"]] = (run, max(0, skipped - len(points)))
+        for number, entry in enumerate(points, first):  # by which W&B joins the parts of a run
+            if number >= run.starting_step:  # of what an earlier process has sent
+                run.log({entry["key"]: entry["value"], STEP: entry["step"]}, step=number)
+        self._runs[record["attempt"]] = (run, first + len(points))
 
     def end(self, record: Record, folder: Path, status: str) -> None:
         run, _ = self._runs.pop(record["attempt"])
@@ -99,7 +102,8 @@ class WeightsAndBiases(Backend):
 
     def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:
         self.begin(record, folder)
-        self._runs[record["attempt"]] = (self._runs[record["attempt"]][0], 0)  # all of these are new
+        earlier = run_log.Reader(folder).new_entries()[: -len(entries) or None]
+        self._runs[record["attempt"]] = (self._runs[record["attempt"]][0], sum("key" in entry for entry in earlier))
         super().add(record, folder, entries)
 
     def sync_if_stale(self, record: Record, folder: Path) -> None:

@@ -51,7 +51,7 @@ class Sync(Store):
 
 
 @arguments
-class Ui(OutputFolder):
+class Ui(Store):
     """Opens the tracking store in MLflow's UI: prints the address of each study's table, sorted by score, and serves until
     Ctrl-C.
     """

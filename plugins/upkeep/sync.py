@@ -53,7 +53,7 @@ def sync(output: str, uri: str | None) -> int:
                 ]
                 tracker.close_study(planned, {}, state, report if report.is_dir() else None)
     except (MlflowException, ModuleNotFoundError, BrokenStoreError) as error:  # a database without its driver
-        raise InputError(f"MLflow {complaint(error)}") from error
+        raise InputError(f"{f'tracking.uri={uri}: ' if uri else ''}MLflow {complaint(error)}") from error
     return len(runs)
 
 

@@ -1,6 +1,6 @@
 """Opens the tracking store in MLflow's UI: prints the address of each study's table, sorted by score, and serves until Ctrl-C.
 
-python -m harness ui [output=multirun] [port=5000]
+python -m harness ui [output=multirun] [tracking.uri=sqlite:////PATH] [port=5000]
 """
 
 import os
@@ -9,23 +9,33 @@ import sys
 from typing import NoReturn
 
 from harness import paths
-from harness.errors import InputError, present
+from harness.errors import InputError
 from harness.plugins.trackers import pages, sqlite_store
+from harness.plugins.trackers.mlflow_store import MlflowClient, MlflowException
 from harness.plugins.upkeep.options import Ui
 from harness.tracking import database
+from harness.tracking.trackers import complaint
 
 
 def main(options: Ui) -> NoReturn:
-    """Does not return; InputError where there is no store, or the port is taken."""
-    uri = paths.database_uri(options.output)
-    if not sqlite_store.exists(uri):
+    """Does not return; InputError where there is no store, MLflow cannot open it, or the port is taken."""
+    uri = options.uri or paths.database_uri(options.output)
+    if (path := database.path_of(uri)) is None:
+        raise InputError(f"tracking.uri={uri} has its own pages: expected a SQLite file, sqlite:////PATH")
+    if options.uri and not path.exists():
+        raise InputError(f"tracking.uri={uri}: there is no file {path}")
+    if not path.exists():
         raise InputError(f"output={options.output!r} has no tracking store; expected {uri.removeprefix(sqlite_store.SCHEME)}")
     try:
-        database.refuse_foreign(present(database.path_of(uri)))
-        sqlite_store.follow_the_folder(uri, paths.artifact_folder(options.output))
+        database.refuse_foreign(path)
+        if not options.uri:
+            sqlite_store.follow_the_folder(uri, paths.artifact_folder(options.output))
         studies = sqlite_store.studies(uri)
+        MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
     except database.BrokenStoreError as error:
         raise InputError(str(error)) from error
+    except MlflowException as error:  # a store of another version
+        raise InputError(f"MLflow {complaint(error)}") from error
     try:
         socket.create_server(("127.0.0.1", options.port)).close()
     except OSError as error:

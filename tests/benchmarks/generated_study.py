@@ -32,7 +32,7 @@ TASKS = ("bag", "order", "distance", "pairs", "nesting", "counting", "copying", 
 START = 1_700_000_000_000
 LIFTED = ["model.intermediate_size", "model_name"]
 LAUNCH = {"latency_ms": 9.0, "tokens_per_s": 14_000.0, "reference_ms": 6.0, "load_average": 1.0, "cpu_mhz": 2600.0}
-CHANGED_BY_MLFLOW = ("harness.process", "mlflow.runName", "mlflow.note.content")
+CHANGED_BY_MLFLOW = ("mlflow.harness_process", "mlflow.runName", "mlflow.note.content")
 """Tags that no record has."""
 
 

@@ -254,3 +254,15 @@ def test_a_server_whose_folder_goes_while_it_imports_forks_workers(module, serve
         assert isinstance(worker, processes.Forked)
         assert worker.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()
     assert json.loads((tmp_path / "run" / "facts.json").read_text())["folder"] == str(tmp_path)
+
+
+def test_ctrl_c_while_a_server_starts_leaves_it_to_its_parent(module, servers, tmp_path):
+    """A terminal sends it to all processes of a command: the server printed a traceback and ended."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    processes.serve(module)
+    servers[module, False]._process.send_signal(signal.SIGINT)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+    with (tmp_path / "log").open("w") as log:
+        worker = processes.start(module, [str(tmp_path)], 1, log)
+        assert isinstance(worker, processes.Forked)
+        assert worker.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()

@@ -43,7 +43,9 @@ def test_the_environment_is_read_as_tags_of_its_own():
 
 
 def test_names_of_tags_in_mlflow_begin_alike_and_come_back():
-    known = {"arm": "base", "hardware/peak_flops_per_s": "1", "mlflow.note.content": "text"}
+    known = {"arm": "base", "hardware/peak_flops_per_s": "1", "mlflow.note.content": "text", "expected_low": "0.5"}
     stored = tags.in_store(known)
-    assert {*stored} == {"harness.arm", "harness.hardware/peak_flops_per_s", "mlflow.note.content"}
-    assert tags.plain({"arm": "of somebody else"} | stored) == tags.plain(stored | {"arm": "of somebody else"}) == known
+    names = {"harness.arm", "harness.hardware/peak_flops_per_s", "mlflow.note.content", "mlflow.harness_expected_low"}
+    assert {*stored} == names
+    others = {"arm": "of somebody else", "harness.expected_low": "of an older version"}
+    assert tags.plain(others | stored) == tags.plain(stored | others) == known

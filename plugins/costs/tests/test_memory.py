@@ -28,7 +28,7 @@ def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
     command = ["scale=mini_bert", "model=base", *hardware, "batch_sizes=[8]", "activation_checkpointing=both"]
     code, out, _ = said(capsys, *command)
     assert code == 0
-    assert all(fact in out for fact in ("base at scale mini_bert", "64 tokens", "fp32", "1 threads", "AdamW"))
+    assert all(fact in out for fact in ("base at scale mini_bert", "64 tokens", "fp32", "1 thread,", "AdamW"))
     rows = [line.split() for line in out.splitlines()]
     parts = {(row[0], row[2]): row[3:] for row in rows if row[:1] in (["measured"], ["formula"])}
     assert len(parts) == 4

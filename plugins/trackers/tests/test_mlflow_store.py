@@ -317,7 +317,7 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
     }
     run_ids = {name: tracker.begin(a_run(name)) for name in others}
     for name, process in others.items():
-        tracker._client.set_tag(run_ids[name], "harness.process", process)
+        tracker._client.set_tag(run_ids[name], "mlflow.harness_process", process)
     assert tracker.reap() == 2
     states = {name: status_of(tracker, run_id) for name, run_id in run_ids.items()}
     assert states["gone"] == states["number used again"] == ("KILLED", "killed")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import pytest
 from child_processes import wait_for
@@ -85,7 +86,7 @@ def test_tensorboard_has_one_row_and_one_scalar_per_result(status, ends, tmp_pat
     tracker, log = TensorBoard(None, str(tmp_path), "s"), run_log.RunLog(tmp_path)
     tracker.begin(record, tmp_path)
     if ends:
-        log.value("eval/score", 0.5)
+        log.values({"eval/score": 0.5, "published/params_total": 1e8})
         log.finish(status)
     log.close()
     tracker.end(record, tmp_path, status)
@@ -104,21 +105,16 @@ def test_tensorboard_has_one_row_and_one_scalar_per_result(status, ends, tmp_pat
     columns = {info.name.tag for info in read(metadata.EXPERIMENT_TAG).experiment.metric_infos}
     scalars = {tag: len(events.Scalars(tag)) for tag in events.Tags()["scalars"]}
     assert scalars == dict.fromkeys(columns, 1)
+    assert "published/params_total" not in columns  # a constant: its card would stand among the curves
     assert {"eval/score", "inference/latency_ms_p50"} <= columns if ends else not columns
     assert read(metadata.SESSION_START_INFO_TAG).session_start_info.hparams["status"].string_value == status
     assert (metadata.SESSION_END_INFO_TAG in events.summary_metadata) == ends
 
 
-@pytest.mark.long
-def test_wandb_offline_has_every_point_and_result(run_harness, small, output, monkeypatch):
+def wandb_records(file) -> list:
+    """What the file of an offline run holds; the service of wandb writes the last ones a moment after `Run.finish`."""
     from wandb.proto import wandb_internal_pb2
     from wandb.sdk.internal.datastore import DataStore
-
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    done = run_harness(*small, *SHORT, "tracking=wandb", f"output={output}")
-    said = done.stdout + done.stderr
-    assert (done.returncode, "wandb is" in said, "ignored" in said) == (0, False, False), said
-    (file,) = (output / "wandb").glob("offline-run-*/run-*.wandb")
 
     def whole() -> list | None:
         store, found = DataStore(), []
@@ -128,7 +124,53 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
         store.close()
         return found if any(one.HasField("exit") for one in found) else None
 
-    records = wait_for(whole)  # the service of wandb writes the last ones a moment after `Run.finish`
+    return wait_for(whole)
+
+
+def test_wandb_has_one_level_per_dot():
+    from harness.plugins.trackers.wandb_log import nested
+
+    assert nested({"seed": "1", "task.grammar.rule": "bag", "task.name": "a"}) == {
+        "seed": 1,
+        "task": {"grammar": {"rule": "bag"}, "name": "a"},
+    }
+
+
+@pytest.mark.long
+def test_wandb_numbers_the_points_of_both_parts_of_an_offline_run(tmp_path, monkeypatch):
+    from harness.plugins.trackers.wandb_log import WeightsAndBiases
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    record = {"name": "run", "attempt": "one", "parameters": {}, "tags": {}}
+    tracker, reader = WeightsAndBiases(None, str(tmp_path), "s"), run_log.Reader(tmp_path)
+    for key, points, send in (("finetune/loss", 3, tracker.curves), ("timing/latency_ms", 2, None)):
+        log = run_log.RunLog(tmp_path)
+        for step in range(points):
+            log.curve(key, step, 0.5, 0)
+        log.finish("finished")
+        if send:
+            tracker.begin(record, tmp_path)
+            tracker.curves(record, reader.new_entries())
+            tracker.end(record, tmp_path, "finished")
+            (first,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+            before = wandb_records(first)
+            time.sleep(1)  # the folder of a part is named by the second
+        else:
+            tracker.add(record, tmp_path, reader.new_entries())
+    (second,) = {*tmp_path.glob("wandb/offline-run-*/*.wandb")} - {first}
+    rows = [of.history for of in [*before, *wandb_records(second)] if of.HasField("history")]
+    assert [row.step.num for row in rows] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.long
+def test_wandb_offline_has_every_point_and_result(run_harness, small, output, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    done = run_harness(*small, *SHORT, "tracking=wandb", f"output={output}")
+    said = done.stdout + done.stderr
+    assert (done.returncode, "wandb is" in said, "ignored" in said) == (0, False, False), said
+    (file,) = (output / "wandb").glob("offline-run-*/run-*.wandb")
+
+    records = wandb_records(file)
     values, points = the_run(output)
     rows = [{item.key or item.nested_key[0]: item.value_json for item in one.history.item} for one in records]
     logged = [(float(row["step"]), float(row["finetune/loss"])) for row in rows if "finetune/loss" in row]

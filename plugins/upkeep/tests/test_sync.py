@@ -22,7 +22,8 @@ pytestmark = pytest.mark.long
 def test_store_that_is_away_is_one_line(run_harness, sweep):
     done = run_harness("sync", f"output={sweep.output}", "tracking.uri=http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("harness sync: MLflow failed (")
+    assert done.stderr.startswith("harness sync: tracking.uri=http://127.0.0.1:9: MLflow failed (")
+    assert "Connection refused" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import sqlite3
 import urllib.request
 
 import pytest
@@ -40,6 +41,8 @@ def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harne
         (["port=0"], "harness ui: port='0' must be a whole number of at least 1 and at most 65535"),
         (["outptu=x"], "harness ui: unknown key 'outptu'; did you mean 'output'?"),
         (["--output", "x"], "harness ui: output='x' has no tracking store; expected "),
+        (["tracking.uri=http://h:1"], "harness ui: tracking.uri=http://h:1 has its own pages: expected a SQLite file, sqlite:"),
+        (["tracking.uri=sqlite:////no/m.db"], "harness ui: tracking.uri=sqlite:////no/m.db: there is no file /no/m.db"),
     ],
 )
 def test_wrong_inputs_are_one_line(arguments, expected, run_harness):
@@ -60,3 +63,21 @@ def test_taken_port_is_one_line(run_harness, output):
     assert torn.returncode == 2
     assert "mlflow.db is corrupt: file is not a database; it was not made by the harness" in torn.stderr
     assert torn.stderr.count("\n") == 1
+
+
+@pytest.mark.long
+def test_store_elsewhere_is_served_but_not_one_of_another_version(sweep, start_harness, run_harness, tmp_path):
+    store = tmp_path / "other.db"
+    with sqlite3.connect(sweep.output / "mlflow.db") as whole, sqlite3.connect(store) as copy:
+        whole.backup(copy)  # with what its file has not yet
+    port = free_port()
+    process = start_harness("ui", f"tracking.uri=sqlite:///{store}", f"port={port}")
+    assert process.stdout.readline().startswith(f"sweep: http://127.0.0.1:{port}/#/experiments/")
+    process.terminate()
+    process.wait()
+    with sqlite3.connect(store) as database:
+        database.execute("update alembic_version set version_num = 'another'")
+    done = run_harness("ui", f"tracking.uri=sqlite:///{store}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("harness ui: MLflow failed (Detected out-of-date database schema (found version another")
+    assert done.stderr.count("\n") == 1

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from harness import paths
 from harness.comparison import arms
+from harness.config.choices import Dtype
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.hardware import facts
 from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
@@ -253,3 +254,8 @@ def test_a_compiled_pretraining_leaves_weights_with_the_names_of_an_uncompiled_o
     assert losses(one, "pretrain/loss") == pytest.approx(losses(other, "pretrain/loss"), rel=1e-3)
     (weights,), (others,) = (list(folder.glob("*/model.safetensors")) for folder in (one, other))
     assert load_file(weights).keys() == load_file(others).keys()
+
+
+@pytest.mark.parametrize(("threads", "said"), [(1, "1 thread"), (2, "2 threads")])
+def test_the_hardware_line_counts_threads(threads, said):
+    assert f", {said}, fp32" in facts.description(HardwareConfig(threads=threads, dtype=Dtype.fp32))

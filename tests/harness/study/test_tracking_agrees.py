@@ -63,7 +63,7 @@ def test_whatever_the_store_says_of_a_finished_run_is_mended(run_harness, small,
         if status == "absent":
             client.delete_run(run.info.run_id)
         else:
-            client.set_tag(run.info.run_id, "harness.process", GONE)
+            client.set_tag(run.info.run_id, "mlflow.harness_process", GONE)
             client.set_tag(run.info.run_id, "harness.status", status)
             client.update_run(run.info.run_id, status.upper())
         again = run_harness(*command)
@@ -75,7 +75,7 @@ def test_another_command_of_the_study_ends_what_a_killed_one_had_finished(run_ha
     assert run_harness(*small, *SHORT, f"output={output}").returncode == 0
     (run,) = runs_of(output, "s")
     client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
-    client.set_tag(run.info.run_id, "harness.process", GONE)
+    client.set_tag(run.info.run_id, "mlflow.harness_process", GONE)
     client.update_run(run.info.run_id, "RUNNING")
     assert run_harness(*small, *SHORT, "seed=2", f"output={output}").returncode == 0
     assert states(runs_of(output, "s")) == [("FINISHED", "finished")] * 2
@@ -86,7 +86,7 @@ def test_timing_that_the_store_missed_is_sent_by_the_next_command(sweep, run_har
     shutil.copytree(sweep.output, output, ignore=shutil.ignore_patterns("cache", "*.lock"))
     shutil.copytree(sweep.output / "cache", output / "cache")
     with sqlite3.connect(output / "mlflow.db") as database:
-        database.execute("delete from tags where key = 'harness.session'")
+        database.execute("delete from tags where key = 'mlflow.harness_session'")
         for table in ("metrics", "latest_metrics"):
             database.execute(f"delete from {table} where key like 'inference/latency%'")
     arguments = [*[one for one in sweep.arguments if not one.startswith("output=")], f"output={output}"]

@@ -94,7 +94,16 @@ def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):
         (MlflowException("Invalid url: http:///api"), "failed (Invalid url: http:///api)"),
         (MlflowException("API request to http://h failed with exception"), "failed (API request to http://h failed"),
         (OSError("no route to host"), "failed (no route to host)"),
+        (
+            MlflowException(
+                "API request to http://h:1/api failed with exception HTTPConnectionPool(host='h'): Max retries exceeded "
+                "with url: /api?x=y (Caused by NewConnectionError(\"HTTPConnection(host='h', port=1): [Errno 111] Refused\"))"
+            ),
+            "failed (HTTPConnection(host='h', port=1): [Errno 111] Refused)",
+        ),
+        (MlflowException("word " * 100), "failed (word word "),
     ],
 )
 def test_what_was_refused_is_not_unreachable(error, said):
     assert complaint(error).startswith(said)
+    assert len(complaint(error)) < 300
