@@ -31,7 +31,8 @@ def class_of(key: str, name: str, setting: str = "") -> Callable[..., Any]:
         point.removeprefix(f"{key}."): of for point, of in extensions.declared(GROUP).items() if point.startswith(f"{key}.")
     }
     if name not in points:
-        raise unknown(key, name, points, setting or f"model.{key}")
+        error = unknown(key, name, points, setting or f"model.{key}")
+        raise InputError(f"{error} (a package adds it by the entry point '{key}.{name}' in {GROUP})")
     point = points[name]
     if key == "encoder":
         return extensions.load(point, cast(Any, Callable))

@@ -97,7 +97,8 @@ def judged(
         cure = f"raise {budget}" if len(losses) < FEWEST_STEPS else f"try another {rate}, or raise {budget}"
     if pretrains:
         said = plateau.warning(values, parameters)
-        unlearned = [Note("plateau" if plateau.is_on(values) else "reference", said)] if said else []
+        stuck = plateau.is_on(values)
+        unlearned = [Note("plateau", f"{said}; raise {budget}") if stuck else Note("reference", said)] if said else []
     else:
         unlearned = _of_task(config, values, parameters, cure)
     first_best = _best_first(config, entries, values, phase)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from harness.document import Document, Section, Table, unmarked
 from harness.records import shipped
 from harness.reports.render import Format
+from harness.reports.screen import WARNED
 
 TEXT_WIDTH = 158
 """Digits that fit side by side on a landscape A4 page; a column takes GAP more than its text."""
@@ -77,7 +78,7 @@ def files(report: Document) -> dict[str, bytes]:
     found = {"report.tex": document(report)}
     every = [(caption, caption, table) for caption, table in _captioned(report)]
     if report.screen and report.screen.table:
-        legend = " ".join(map(unmarked, report.screen.notes))
+        legend = " ".join(map(unmarked, report.screen.notes)).replace(WARNED, "† Training warning.")
         study = unmarked(report.title).removeprefix("Report: ")
         every.insert(0, ("overview", f"Study {study}. {legend}".rstrip(), report.screen.table))
     for called, caption, table in every:

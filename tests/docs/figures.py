@@ -6,7 +6,8 @@ up to the first expression, and reaches to the next blank line.
 
 `outputs.json` has what commands printed. A `text` block after `<!-- shows 1,2 /^total/,$ -->` has the output of the command
 above it: the lines at these addresses, as of `sed`, and `...` for the others. --outputs runs these commands anew, and those
-whose time the template states: some minutes, on a machine that does nothing else.
+whose time the template states: some minutes, on a machine that does nothing else. --outputs TEXT runs those that contain the
+text. The picture in README is the page of the study there, taken in Chromium when its command runs.
 """
 
 import argparse
@@ -33,6 +34,13 @@ EXAMPLES = ROOT / "reports" / "examples"
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
 OUTPUTS = TEMPLATE.with_name("outputs.json")
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+PICTURE, PAGE, PIXELS = (
+    ROOT / "docs" / "pictures" / "page.png",
+    Path("multirun", "reports", "order", "report.html"),
+    (1200, 640),
+)
+"""The picture in README, its width and height, and the page that it shows."""
 
 COLUMNS = 80
 """Characters of a line that a command prints."""
@@ -230,6 +238,18 @@ def run(commands: list[str], folder: Path) -> dict[str, object]:
     return record
 
 
+def take_picture(page: Path) -> None:
+    """The first screen of a page, into README's picture."""
+    sys.path.append(str(ROOT / "tests" / "helpers"))
+    import browser
+
+    with tempfile.TemporaryDirectory() as folder, browser.chromium(Path(folder)) as tab:
+        tab.call("Emulation.setScrollbarsHidden", hidden=True)
+        tab.show(*PIXELS)
+        tab.open(page.as_uri())
+        tab.picture(PICTURE)
+
+
 def blocks() -> dict[tuple[str, str], str]:
     """(Document, beginning of a block) -> the block with its figures; MissingError for a figure that no file has."""
     functions = [cells, bench, audited, verdicts, settled, measured, with_verdict, enumerated, ran, took, machine]
@@ -271,13 +291,21 @@ def main() -> int:
     """1 where a document differs from the files, and is not written."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="writes figures and outputs into the documents")
-    parser.add_argument("--outputs", action="store_true", help="runs the commands first, for some minutes; writes, too")
+    parser.add_argument(
+        "--outputs", nargs="?", const="", metavar="TEXT", help="runs the commands that contain TEXT first; writes, too"
+    )
     options = parser.parse_args()
-    if options.outputs:
+    if options.outputs is not None:
+        commands = to_run()
         with tempfile.TemporaryDirectory() as folder:
-            record = run(to_run(), Path(folder))
+            record = run([command for command in commands if options.outputs in command], Path(folder))
+            if (page := Path(folder) / PAGE).exists():
+                take_picture(page)
+        known = {**_outputs()["commands"], **record["commands"]}
+        record["commands"] = {command: known[command] for command in commands if command in known}
+        _outputs.cache_clear()
         OUTPUTS.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    write, differ = options.write or options.outputs, 0
+    write, differ = options.write or options.outputs is not None, 0
     for path in DOCUMENTS:
         if (text := filled(path)) != path.read_text():
             differ += 1

@@ -51,6 +51,7 @@ OF_PACKAGES = ("docs/new_mathematics.md", "docs/bring-your-own.md")
 
 STUDY, ARM = "small", "albert"
 WORDS = dict.fromkeys(["STUDY", "OTHER", "NEW", "OLD", "loop", "order"], STUDY) | dict.fromkeys(["mine", "c07"], ARM)
+WORDS["minilm-L6-H384-own-0"] = "base-tiny-own-0"
 """A word of a command -> the study or arm that it stands for."""
 
 SMALL = shlex.split(f"""

@@ -165,7 +165,7 @@ def test_tokenizer_of_a_corpus_can_be_trained(said):
     [
         (["text=", "one-0"], "text= is empty"),
         (["text=a ||| b", "one-0"], "text= has 2 texts, task 'mine' reads 1 (text)"),
-        (["text=a", "one"], "RUN='one' is ambiguous (2 runs: study/one-0, study/one-1)"),
+        (["text=a", "one"], "RUN='one' is ambiguous (2 runs: study/one-0 with weights, study/one-1 with weights)"),
         (["text=a", "nne-0"], "nor a name below output='multirun'; did you mean 'one-0'?"),
         (["text=a", "one-0", "model=albert"], "RUN and model=albert both name a model"),
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tools
 
+from harness import tags
 from harness.comparison.compare import compare
 from harness.document import Cell, Document, Section
 from harness.plugins.chapters import tuning
@@ -160,6 +161,13 @@ def test_a_table_compiles_alone_and_in_a_paper(tmp_path: Path):
     (tmp_path / "paper.tex").write_text(PAPER)
     compiled(tmp_path, "paper.tex")
     assert "undefined" not in compiled(tmp_path, "paper.tex")
+
+
+def test_the_caption_of_a_paper_names_a_warning_alone(make_run):
+    runs = [make_run(arm, 0, {"eval/score": 0.8}, **{tags.WARNING: "it fell", tags.NOTES: "falling"}) for arm in ARMS]
+    overview = render(Study(compare("s", runs)), "latex")["tables/overview.tex"].decode()
+    assert "$\\dagger$ Training warning." in overview
+    assert "the run's line" not in overview
 
 
 def test_the_overview_has_the_columns_that_are_asked_for(timed):

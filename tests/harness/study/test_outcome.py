@@ -3,9 +3,11 @@
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,12 +116,21 @@ def test_a_loss_that_falls_to_the_end_is_said_once(kinds_of, scatter):
 PRETRAINED = {"pretrain/steps": 100.0, "pretrain/unigram_entropy": 6.7}
 
 
-def kinds_of_pretraining(compose: Callable, losses: list[float], held_out: list[float], **more: float) -> list[str]:
+def notes_of_pretraining(compose: Callable, losses: list[float], held_out: list[float], **more: float) -> list[outcome.Note]:
     (config,) = compose("task=none", "pretrain=mlm", "scale=tiny")
     entries = [{"key": "pretrain/loss", "value": value} for value in losses]
     entries += [{"key": "pretrain/masked_loss", "value": value} for value in held_out]
     values = PRETRAINED | {"pretrain/masked_loss": held_out[-1]} | more
-    return [note.kind for note in outcome.judged(config, entries, values, {})]
+    return outcome.judged(config, entries, values, {})
+
+
+def kinds_of_pretraining(*given: Any, **more: float) -> list[str]:
+    return [note.kind for note in notes_of_pretraining(*given, **more)]
+
+
+def test_a_pretraining_on_the_plateau_is_told_to_train_longer(compose):
+    (note,) = notes_of_pretraining(compose, [9 * math.exp(-step / 15) + 3 for step in range(100)], [6.6, 6.5, 6.5])
+    assert re.search(r"; raise pretrain\.tokens \(\S+\)$", note.text)
 
 
 def test_pretrainings_are_judged_too(compose):
