@@ -44,7 +44,7 @@ def _named(run: str, key: str, output: str) -> Path:
         return names[(exact or found)[0]]
     if found:
         saved = {name: (names[name] / paths.WEIGHTS).is_dir() for name in found}
-        first = sorted(found, key=saved.get, reverse=True)[:LISTED]
+        first = sorted(found, key=lambda name: saved[name], reverse=True)[:LISTED]
         listed = ", ".join(name + " with weights" * saved[name] for name in first) + ", ..." * (len(found) > LISTED)
         raise InputError(f"{key}={run!r} is ambiguous ({len(found)} runs: {listed}): give a longer prefix or the run id")
     near = difflib.get_close_matches(run, [*names, *(folder.name for folder in folders)], n=1)
