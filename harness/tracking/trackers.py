@@ -149,7 +149,7 @@ class Background:
 
 
 def complaint(error: Exception) -> str:
-    """`failed (...)` with the first line of what it says, without passwords; of a server that is away, with its last cause."""
+    """`failed (...)` with the first line of what it says, without passwords. A server that is away adds its last cause."""
     line, *_ = str(error).strip().splitlines() or [type(error).__name__]
     cause = re.search(r"\(Caused by \w+\([\"']?(.+?)[\"']?\)\)", line)
     return f"failed ({textwrap.shorten(redacted(cause[1] if cause else line), 250, placeholder=' ...')})"
