@@ -90,14 +90,6 @@ def _place(folder: Path) -> str:
     return f"cd {shlex.quote(str(folder))} && "
 
 
-def _why(run: RunStatus, given: set[str]) -> str:
-    """Why it has not finished, or what went wrong; advice on training that is already `given` is left out."""
-    why = run.reason or run.said
-    if not run.said and run.state != "diverged":
-        return why
-    return shortened(why, given)
-
-
 def _by_seed(runs: list[RunStatus]) -> dict[str, RunStatus]:
     """`albert, tiny, bag, seeds 0, 1` -> the first of the runs that differ in their seed alone, and ended alike."""
     alike: dict[tuple[object, ...], list[RunStatus]] = {}
@@ -112,11 +104,13 @@ def _by_seed(runs: list[RunStatus]) -> dict[str, RunStatus]:
 
 
 def _line(title: str, run: RunStatus, width: int, given: set[str]) -> str:
+    """How the run ended, and why; advice on training that is already `given` is left out."""
     state = "not timed" if run.is_untimed else run.state
     log = run.folder / "log.txt"
     place = f" (see {os.path.relpath(log)})" if run.state in WITH_LOG and log.exists() else ""
     again = f", run {counted(1 + run.retries, 'time')}" if run.retries else ""
-    first, why = f"  {title:<{width}}  {state:<14}  ", f"{_why(run, given)}{again}{place}"
+    why = shortened(run.reason or run.said, given) if run.said or run.state == "diverged" else run.reason
+    first, why = f"  {title:<{width}}  {state:<14}  ", f"{why}{again}{place}"
     if len(first) > WIDTH // 2:
         return "\n".join([first.rstrip(), *([wrapped(why, 6)] if why else [])])
     return wrapped(why, len(first), first) if why else first.rstrip()

@@ -50,7 +50,7 @@ def sentences(comparison: Comparison) -> list[str]:
     costs = [effect for effect in effects if effect.metric not in OUTCOMES]
     return [
         *([_outcome(comparison, of_outcome)] if of_outcome else []),
-        *([_costs(costs, _not_named(of_outcome))] if costs else []),
+        *([_costs(costs, of_outcome)] if costs else []),
     ]
 
 
@@ -73,13 +73,6 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
             said = (several if len(found) > 1 else one).format(what=what, base=base)
             clauses.append(f"{_who(over, found)} {said}")
     return f"**{name}{mean}**: {'; '.join(clauses)}."
-
-
-def _not_named(effects: list[Effect]) -> dict[str, str]:
-    """Arm -> `a (score inconclusive)`, of verdicts whose arms are counted: a saving says what it may cost."""
-    told = grouped((effect.change.verdict, effect) for effect in effects)
-    many = [verdict for verdict in (Verdict.WORSE, Verdict.INCONCLUSIVE) if len(told.get(verdict, [])) > NAMED]
-    return {effect.label: f"{effect.label} ({effect.name} {verdict.value})" for verdict in many for effect in told[verdict]}
 
 
 def _said_with(effect: Effect) -> Verdict | Tells | None:
@@ -115,8 +108,14 @@ def _size(over: Overall, effect: Effect) -> str:
     return "; ".join([size, *decided[:NAMED]])
 
 
-def _costs(effects: list[Effect], names_with_score: dict[str, str]) -> str:
-    """`**Cost**: a is best in parameters (−54.3 %) and latency (−8.0 %); b is best in forward FLOPs (−11.6 %).`"""
+def _costs(effects: list[Effect], scores: list[Effect]) -> str:
+    """`**Cost**: a is best in parameters (−54.3 %) and latency (−8.0 %); b is best in forward FLOPs (−11.6 %).`
+
+    Where the arms of a verdict on scores are counted, not named, the verdict follows the name: `a (score worse)`.
+    """
+    of_verdict = grouped((effect.change.verdict, effect) for effect in scores)
+    many = [verdict for verdict in (Verdict.WORSE, Verdict.INCONCLUSIVE) if len(of_verdict.get(verdict, [])) > NAMED]
+    with_score = {of.label: f"{of.label} ({of.name} {verdict.value})" for verdict in many for of in of_verdict[verdict]}
     said: list[tuple[str, str]] = []
     for name, of_metric in grouped((escape(effect.name), effect) for effect in effects).items():
         better = [effect for effect in of_metric if effect.change.verdict is Verdict.BETTER]
@@ -131,7 +130,7 @@ def _costs(effects: list[Effect], names_with_score: dict[str, str]) -> str:
                 for effect in of_metric
             )  # measured to be better, and not shown
             verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead else 'best'} in"
-            arms = f"{listed([names_with_score.get(effect.label, effect.label) for effect in equal], most=NAMED - 1)} {verb}"
+            arms = f"{listed([with_score.get(effect.label, effect.label) for effect in equal], most=NAMED - 1)} {verb}"
             said.append(
                 (arms, f"{name} ({_from_to([change for effect in equal if (change := effect.change.percent) is not None])})")
             )
