@@ -40,6 +40,10 @@ SMALL = 4e6
 FEW, FEW_ROWS = 5000, "only {:,} rows to train random weights on: add model=minilm to start from pretrained weights"
 """Rows of the user below which published weights are proposed, and what is said."""
 
+FEWEST_STEPS = 100
+FEW_STEPS = "only {} optimizer steps: set more epochs, such as finetune.epochs=20 (arXiv:2006.04884)"
+"""Steps of a fine-tuning on rows of the user below which more epochs are proposed, and what is said."""
+
 SHAPES = "harness.shapes"
 """The group of entry points with a `Resizing` of the name `match`."""
 
@@ -360,8 +364,13 @@ def _on_task(
             pretrained=str(needed.folder),
             overlap=_overlap(config, inputs),
         )
-    is_random = prerequisites.checkpoint is None and needed is None and sources.is_own(config.task)
-    notes = [*data.notes, *([FEW_ROWS.format(data.trained)] if is_random and (data.trained or FEW) < FEW else [])]
+    notes, budget = [*data.notes], config.finetune
+    if sources.is_own(config.task) and data.trained:
+        is_random = prerequisites.checkpoint is None and needed is None
+        notes += [FEW_ROWS.format(data.trained)] if is_random and data.trained < FEW else []
+        by_epochs = budget.enabled and budget.max_steps is None and budget.seconds is None
+        steps = budget.planned_steps(data.trained) if by_epochs else FEWEST_STEPS
+        notes += [FEW_STEPS.format(steps)] if steps < FEWEST_STEPS else []
     return PlannedRun(config, inputs, Identity(config, inputs).folder, needed, notes=_of_task(config.task.name, notes))
 
 

@@ -37,7 +37,8 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
             line.show(f"probing {run.title}")
             return expected.probe(run, work, passive=load.check())
 
-        groups = as_typed(expected.groups(planned, probe if options.probe else None), configs)
+        groups = expected.groups(planned, probe if options.probe else None)
+        groups.sort(key=lambda group: group.runs[0].place)  # as the command names them, pretrainings before what needs them
         if options.probe:
             line.show("probing a launch of the timing session")
         timing = expected.of_session(planned, options.probe)
@@ -63,18 +64,6 @@ def _for_another_machine(configs: list[RunConfig]) -> str:
     except InputError as error:
         return str(error)
     return ""
-
-
-def as_typed(groups: list[Group], configs: list[RunConfig]) -> list[Group]:
-    """In the order of the command line, pretrainings before what needs them."""
-    typed = [(config.label, config.scale_name, config.task.name) for config in configs]
-
-    def place(group: Group) -> int:
-        first = group.runs[0]
-        key = (first.config.label, first.config.scale_name, first.identity.task)
-        return typed.index(key) if key in typed else -1
-
-    return sorted(groups, key=place)
 
 
 def extrapolated(groups: list[Group], options: Plan) -> list[str]:

@@ -143,3 +143,14 @@ def test_the_command_says_what_it_reads_and_proposes_published_weights(table, ru
     assert "(not read: id)" in done.stdout
     assert "(stratified by label, data.split_seed=0)" in done.stdout
     assert "rows to train random weights on: add model=minilm to start from pretrained weights" in done.stdout
+    assert "optimizer steps" not in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("epochs", "steps"), [(2, 4), (20, 40), (60, None)])
+def test_the_plan_proposes_more_epochs_for_few_steps(table, run_harness, tmp_path, epochs, steps):
+    path = table("id,review,sentiment").task.file
+    done = run_harness("plan", "task=own", f"task.file={path}", "scale=tiny", f"finetune.epochs={epochs}", f"output={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    proposed = f"only {steps} optimizer steps: set more epochs, such as finetune.epochs=20"
+    assert (proposed in " ".join(done.stdout.split())) == (steps is not None)
