@@ -42,7 +42,7 @@ CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 """Clock in a title -> its text in a header; the wall clock of all launches has none."""
 WARNED, BELOW = "†", "‡"
 NOTES = {
-    WARNED: "† Training warning: see *Training warnings*; for a pretraining, see the top of this report.",
+    WARNED: "† Training warning: see *Training warnings*; for a pretraining run, see the top of this report.",
     tables.SELECTED: tables.SELECTED_NOTE,
     BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }
@@ -109,7 +109,7 @@ def hypotheses(comparison: Comparison) -> list[Block]:
         earlier = sum(run.started < time for run in runs if run.tags.get(tags.STUDY) == study)
         when = f"after {earlier} of its runs had begun" if earlier else "before the first run"
         shared = sum(run.started < time for run in every if run.is_pretraining and run.tags.get(tags.STUDY) != study)
-        when += f" (after {shared} pretraining{'s' * (shared > 1)} of another study that it shares)" if shared else ""
+        when += f" (after {shared} pretraining run{'s' * (shared > 1)} shared with another study)" if shared else ""
         paragraphs.append(f"**Hypothesis**, written {when}, on {formats.date(time)}: {escape(recorded[tags.HYPOTHESIS])}")
         paragraphs += bullets(_found_of(comparison, recorded[tags.HYPOTHESIS]))
     return paragraphs

@@ -56,7 +56,7 @@ def on_plateau(section: Section) -> list[str]:
         if stuck := [run.metrics for run in row.runs if plateau.is_on(run.metrics)]:
             entropies.append(stuck[0][plateau.ENTROPY])
             losses = ", ".join(f"{metrics[plateau.LOSS]:.2f}" for metrics in stuck)
-            some = f"{len(stuck)} of {len(row.runs)} pretrainings, " if len(stuck) < len(row.runs) else ""
+            some = f"{len(stuck)} of {len(row.runs)} pretraining runs, " if len(stuck) < len(row.runs) else ""
             rows.append(f"{escape(row.label)} ({some}masked loss {losses})")
     if not rows:
         return []

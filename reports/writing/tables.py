@@ -223,9 +223,9 @@ def replicates(row: Row) -> Cell:
 
 
 def replicates_text(*rows: Row) -> str:
-    """`5 seeds`, `2 to 3 pretrainings × 5 seeds`, or `3 pretrainings` if the runs are these; for rows of one kind."""
+    """`5 seeds`, `2 to 3 pretraining runs × 5 seeds`, or `3 pretraining runs` if the runs are these; for rows of one kind."""
     counts = [Counter(run.replicate.pretrain_seed for run in row.runs) for row in rows]
-    pretrainings = _counted_noun(_from_to([len(of_row) for of_row in counts]), "pretraining")
+    pretrainings = _counted_noun(_from_to([len(of_row) for of_row in counts]), "pretraining run")
     if all(run.is_pretraining for row in rows for run in row.runs):
         return pretrainings
     of_seeds = rows[0].first.design is Design.SEEDS
@@ -277,13 +277,13 @@ def differences(section: Section) -> list[Table]:
 
 
 def pairs_text(change: Change) -> str:
-    """`5 rounds`, `5 seeds`, `15 seeds of 3 pretrainings` or `3 pretrainings`: what this change is computed from."""
+    """`5 rounds`, `5 seeds`, `15 seeds of 3 pretraining runs` or `3 pretraining runs`: what this change is computed from."""
     if change.by_round or change.pairs_are not in ("seeds", "pretrainings"):
         return _counted_noun(change.n, change.pairs_are.removesuffix("s"))
     if change.pretrainings and change.n == change.pretrainings:
-        return _counted_noun(change.n, "pretraining")
+        return _counted_noun(change.n, "pretraining run")
     seeds = _counted_noun(change.n, "seed")
-    return seeds + (f" of {_counted_noun(change.pretrainings, 'pretraining')}" if change.pretrainings else "")
+    return seeds + (f" of {_counted_noun(change.pretrainings, 'pretraining run')}" if change.pretrainings else "")
 
 
 def differences_intro(section: Section) -> str:

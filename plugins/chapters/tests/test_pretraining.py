@@ -124,7 +124,7 @@ def test_a_pretraining_on_the_plateau_is_said_at_the_head_in_its_section_and_whe
 def test_each_pretraining_on_the_plateau_has_its_loss_and_those_that_left_it_are_counted(pretrained, ended):
     runs = [pretrained("base+mlm", seed, ended(6.2)) for seed in (0, 1)]
     runs += [pretrained("albert+mlm", seed, ended(loss)) for seed, loss in enumerate((6.3, 5.2))]
-    said = "base+mlm (masked loss 6.20, 6.20), albert+mlm (1 of 2 pretrainings, masked loss 6.30). "
+    said = "base+mlm (masked loss 6.20, 6.20), albert+mlm (1 of 2 pretraining runs, masked loss 6.30). "
     assert said in sentences(comparing.compare("s", runs, "base+mlm"), 0)
 
 

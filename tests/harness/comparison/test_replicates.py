@@ -112,14 +112,14 @@ def test_tables_show_both_counts(section):
     )
     counts = {row.label: tables.replicates_text(row) for row in result.rows}
     assert counts == {
-        "base": "3 pretrainings × 2 seeds",
-        "new": "3 pretrainings × 1 to 2 seeds",
+        "base": "3 pretraining runs × 2 seeds",
+        "new": "3 pretraining runs × 1 to 2 seeds",
         "scratch": "3 seeds",
-        "one": "1 pretraining × 1 seed",
+        "one": "1 pretraining run × 1 seed",
     }
     lines = [line.strip("| ").split(" | ") for line in md(tables.differences(result)).splitlines()]
     pairs = {line[0]: line[1].rpartition(", ")[2] for line in lines[2:]}
-    assert pairs == {"new": "5 seeds of 3 pretrainings", "scratch": "6 seeds of 3 pretrainings"}
+    assert pairs == {"new": "5 seeds of 3 pretraining runs", "scratch": "6 seeds of 3 pretraining runs"}
     assert "Multi-Bootstrap, arXiv:2106.16163" in tables.differences_intro(result)
 
 
@@ -150,7 +150,7 @@ def test_both_counts_in_a_real_store(tracking):
     assert main(["--out", "here"]) == 0
     text = Path("here/report.md").read_text()
     assert "- **seeds**: 0, 1 (of pretraining: 1, 2)" in text
-    assert "Equal for all arms: replicates 2 pretrainings × 2 seeds." in text
+    assert "Equal for all arms: replicates 2 pretraining runs × 2 seeds." in text
     assert "| base+mlm | 0.805 ± 0.006 |" in text
     line = pd.read_csv("here/summary.csv").set_index(["arm", "metric"]).loc[("albert+mlm", HEADLINE)]
     assert line[["pairs", "pretrainings"]].tolist() == [4, 2]

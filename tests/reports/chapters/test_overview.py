@@ -315,7 +315,7 @@ def test_the_first_line_tells_seeds_from_pretrainings(make_run):
     plain = [make_run("base", seed, {SCORE: 0.5}) for seed in (0, 1)]
     more = [make_run("base+mlm", seed, {SCORE: 0.5}, pretrain_seed=str(seed), pretraining=f"p{seed}") for seed in (0, 1)]
     line = findings.compared(compare("s", [*plain, *more], "base"))
-    assert "on sst2; 2 seeds or 2 pretrainings × 1 seed each." in line
+    assert "on sst2; 2 seeds or 2 pretraining runs × 1 seed each." in line
     uneven = [make_run(arm, seed) for arm, seeds in (("base", 3), ("albert", 1), ("gpt", 2)) for seed in range(seeds)]
     assert "on sst2; 1 to 3 seeds each." in findings.compared(compare("s", uneven))
 
@@ -323,8 +323,8 @@ def test_the_first_line_tells_seeds_from_pretrainings(make_run):
 @pytest.mark.parametrize(
     ("count", "begun", "beside"),
     [
-        (2, 5, " (after 2 pretrainings of another study that it shares)"),
-        (1, 5, " (after 1 pretraining of another study that it shares)"),
+        (2, 5, " (after 2 pretraining runs shared with another study)"),
+        (1, 5, " (after 1 pretraining run shared with another study)"),
         (2, 20, ""),
     ],
 )
