@@ -130,6 +130,10 @@ def _unknown_option(argument: str, following: str) -> InputError:
 def _override(argument: str) -> str:
     """The override with the key names and quotes that Python and Hydra need."""
     if not re.match(r"(\+\+?|~)?[^=+~]+=|~[^=]", argument):
+        section, dot, name = argument.partition(".")
+        if dot and section in GROUPS:
+            meant = f"{argument}=VALUE" if argument in known_keys() else f"{section}={name}"
+            raise InputError(f"unexpected {argument!r}: did you mean {meant}?")
         raise InputError(
             f"unexpected {argument!r}: is there a space after a comma? Expected KEY=VALUE; a command is the first word"
         )

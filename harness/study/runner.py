@@ -64,7 +64,7 @@ class LoadCheck:
         if self.is_busy:
             processes.server(WORKER, passive=True)
         if self.is_busy and not was_busy:
-            console.plain(f"Machine busy (other processes use {cpus:.1f} CPUs): threads yield while waiting")
+            console.plain(f"Machine busy (other processes use {cpus:.1f} CPUs): times are noisier")
         return self.is_busy
 
 

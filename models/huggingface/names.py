@@ -89,7 +89,9 @@ class Family:
         config_json, keys = self.defaults | config_json, joined("keys", self.keys)
         values = {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
         for ours, value in values.items():
-            if isinstance(default := getattr(EncoderConfig, ours), int | float) > isinstance(value, int | float):
+            default = getattr(EncoderConfig, ours)
+            in_text = isinstance(default, float) and re.fullmatch(r"[\d.]+(e[-+]?\d+)?", str(value))  # "1e-7"
+            if isinstance(default, int | float) and not (isinstance(value, int | float) or in_text):
                 raise ValueError(f"{keys[ours]}={value!r:.60}: expected a value such as {default!r}")
         activations = {ours: keys[ours] for ours in ("hidden_act", "pooler") if keys.get(ours) in config_json}
         values |= {ours: activation(theirs, config_json[theirs]) for ours, theirs in activations.items()}

@@ -116,7 +116,8 @@ INTRO = """\
 An arm is *Pareto-optimal* if no other arm is at least as good and as cheap, and better in one of the two; else the best arm
 that dominates it is named. Scores are means over tasks, costs geometric means. The percentage is the probability of being
 Pareto-optimal: the share of 2,000 bootstrap draws over seeds (pretraining seeds if there are several) and rounds of launches,
-not over test items, paired across arms and widened by √(n / (n − 1))."""
+not over test items, paired across arms and widened by √(n / (n − 1)). The means are point estimates: the difference to the arm
+that dominates may be inconclusive."""
 FEW = """\
 Bootstrap over only {count} seeds: of two equal arms, the costlier model got more than 95 % in 19 % of simulated studies with 2
 seeds, 15 % with 3, 7 % with 5 and 6 % with 10, where 5 % would be correct."""

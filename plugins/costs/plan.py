@@ -149,7 +149,7 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
     training = training_s([group.pace.seconds for group in groups if group.pace for _ in group.open], at_once)
     lines = [f"{counted(every, 'run')}: {every - todo} done, {todo} to do"]
     if todo:
-        how = "one after the other" if at_once == 1 else f"{at_once} at once"
+        how = "one after the other" if min(at_once, todo) == 1 else f"{at_once} at once"
         rest = f" (without {unknown} of unknown duration)" if unknown else ""
         known = f"about {duration(training)}, {how}{rest}"
         time = known if unknown < todo else "unknown; --probe times a few steps"
@@ -161,7 +161,7 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
         known = f", about {duration(sum(seconds))}" if len(seconds) == len(tuned) else ""
         lines.append(f"Search trials, before these runs: {scaled(sum(flops), 'FLOP')} of training{known}")
     if timing is not None:
-        count = f"{counted(timing.variants, 'shape')} and {counted(timing.replicates, 'A/A replicate')}"
+        count = f"{counted(timing.variants, 'variant')} and {counted(timing.replicates, 'A/A replicate')}"
         rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
         took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
         lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")

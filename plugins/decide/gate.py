@@ -124,9 +124,9 @@ class Test:
         if evidence is None:
             return Outcome.NOT_JUDGED, change.reason
         difference, margin, level = evidence.found, self.margin(change), self.level_of_look
-        if reason := self._untestable(evidence, margin):
-            return Outcome.NOT_JUDGED, reason
         good = 1 if self.metric.direction is Direction.HIGHER else -1
+        if reason := self._untestable(evidence, margin, good):
+            return Outcome.NOT_JUDGED, reason
         if difference.t_test_p(-good * margin, -good) <= level:
             return Outcome.INFERIOR, f"worse by more than {self.limit.text}"
         if evidence.tells is not Tells.EVERYTHING:
@@ -138,18 +138,19 @@ class Test:
             reason += f"; an equal arm needs {several(number)} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
         return Outcome.NOT_SHOWN, reason
 
-    def _untestable(self, evidence: Evidence, margin: float) -> str:
-        """Why no test can decide; empty where one can."""
+    def _untestable(self, evidence: Evidence, margin: float, good: int) -> str:
+        """Why no test can decide; empty where one can, or where the change is beyond the limit by more than the noise floor."""
         if evidence.tells is Tells.NOTHING:
             return str(evidence.tells.value)
         if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
             return f"only {counted(evidence.found.replicates, 'pair')}; verdicts need {FEWEST_REPLICATES}"
         if self.limit.metric in launches.JUDGED and evidence.floor is None:
             return "noise floor unknown: no A/A replicate was timed in its session"
-        floor = evidence.floor or 0.0
-        if evidence.is_too_noisy or (evidence.ratio and floor > margin):
-            return f"noise floor {by_launch.percent_text(floor)}, too high for {self.limit.text}"
-        return "" if evidence.found.error else "no variance: all differences are equal, and the number of items is unknown"
+        floor, found = evidence.floor or 0.0, evidence.found
+        far = min(found.t_test_p(-good * (margin - floor), good), found.t_test_p(-good * (margin + floor), -good))
+        if evidence.is_too_noisy or (evidence.ratio and floor > margin and far > self.level_of_look):
+            return f"noise floor {by_launch.percent_text(floor)}, above the limit of {self.limit.text}"
+        return "" if found.error else "no variance: all differences are equal, and the number of items is unknown"
 
     def needed(self, change: Change, evidence: Evidence) -> int | None:
         """The fewest pairs with which an arm that is equal and scatters as these do passes; None where that is unknown."""
@@ -448,8 +449,8 @@ def _allowed(test: dict[str, Any]) -> str:
 def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str], options: Gate) -> str:
     """The table of all tests, why tests did not pass, the verdicts, and the result."""
     tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
-    shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}
-    head = ("task", "arm", "quantity", f"change [{max(shares):.3g} % interval]", "allowed", "result")
+    levels = {f"{100 * test['confidence']:.3g} %" for _, test in tested if "confidence" in test} or {"90 %"}
+    head = ("task", "arm", "quantity", f"change [{' or '.join(sorted(levels))} interval]", "allowed", "result")
     rows = [(test["task"], arm, test["title"], change_text(test), _allowed(test), test["outcome"]) for arm, test in tested]
     lines = [table(head, rows, "lllrrl"), ""] if tested else []
     reasons = grouped((test["reason"], f"{arm} in {test['title']} on {test['task']}") for arm, test in tested if test["reason"])

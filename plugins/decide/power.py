@@ -61,11 +61,12 @@ class Plan:
         """What detects a difference of this size: seeds with the items of the plan, or items with so many seeds."""
         items = self.items or EVER
         needed = paired.fewest(lambda number: self.smallest(number, items) <= size, FEWEST_REPLICATES)
-        number = several(needed) if self.smallest(EVER, items) <= size else NONE
-        yield f"{number} seeds" + (f" with {items:,} items" if self.items else "")
+        number = f"{several(needed)} seeds" if self.smallest(EVER, items) <= size else f"{NONE} seeds is enough"
+        yield number + (f" with {items:,} items" if self.items else "")
         if self.items:
             needed = 1 + bisect.bisect_left(range(1, EVER), True, key=lambda number: self.smallest(seeds, number) <= size)
-            yield f"{f'{needed:,}' if needed < EVER else NONE} items with {seeds} seeds"
+            number = f"{needed:,} items" if needed < EVER else f"{NONE} items is enough"
+            yield f"{number} with {seeds} seeds"
 
 
 def of_pilot(comparison: Comparison) -> Plan:
@@ -139,5 +140,5 @@ def main(options: Power) -> int:
     print(f"\n{table(('seeds', *columns), lines, 'lr')}\n")
     print(wrapped("Minimum detectable difference in points, at 80 % power."))
     if size is not None:
-        print(wrapped(f"To detect {options.difference}: {', or '.join(plan.ways(size, options.seeds))}."))
+        print(wrapped(f"To detect {options.difference}: {'; '.join(plan.ways(size, options.seeds))}."))
     return 0

@@ -192,7 +192,7 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
         "parameters": sizes["model/params_total"],
         "  embeddings": sizes["model/params_embedding"],
         "  layers": sizes["model/params_encoder"],
-        "with what pretrains it": with_heads,
+        "with pretraining heads": with_heads,
         "weights in float32": f"{4 * sizes['model/params_total'] / 1e6:,.0f} MB",
         "forward pass": None if forward is None else scaled(forward, "FLOP"),
         "training step": None if step_bytes is None else f"{step_bytes / 1e6:,.0f} MB",

@@ -43,10 +43,12 @@ def main(options: Status) -> int:
         )
         still = ", search unfinished" if any(command.is_searching for command in ran) else ""
         missed = f", {missing} missing" if missing else ""
-        print(f"{study}: {planned - missing} of {planned} planned runs complete{missed}{still}")
+        count = sum(bool(run.said) for command in ran for run in command.runs)
+        warned = f", {count} with a warning" * bool(count)
+        print(f"{study}: {planned - missing} of {planned} planned runs complete{missed}{warned}{still}")
     if len(selected) > 1:
         where = "" if options.output == Status.output else f" {shlex.quote(f'output={options.output}')}"
-        print(f"python -m harness status STUDY{where} says why, and which command completes it")
+        print(f"python -m harness status STUDY{where} lists warnings, what is missing and why, and the command")
     return int(any(not command.is_complete for ran in commands.values() for command in ran))
 
 

@@ -47,6 +47,8 @@ NOTES = {
     BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }
 """Sign at a value -> what it says below the table."""
+SOME_TASKS = " tasks)", "Changes cover the tasks and seeds that both arms have; means over different tasks are not comparable."
+"""End of a cell whose arm lacks tasks, and what is said of it below the table."""
 UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 
 
@@ -134,7 +136,7 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
     if not of:
         yield "**Open**: no verdict here on what it mentions."
     else:
-        yield "**Open**: it states no condition to test, such as `shared score > -2`. Verdicts on what it mentions:"
+        yield "**Open**: it has no condition that can be checked, such as `shared score > -2`. Verdicts on what it mentions:"
     for effect in of if len(of) <= findings.MOST else ():
         change, unit = effect.change, effect.unit
         why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
@@ -252,7 +254,7 @@ def tasks_table(comparison: Comparison) -> list[Block]:
 def noted(table: Table) -> list[str]:
     """What the signs in a table say."""
     texts = [cell.text for row in table.rows for cell in row]
-    return [note for sign, note in NOTES.items() if any(f" {sign}" in text for text in texts)]
+    return [note for sign, note in (*NOTES.items(), SOME_TASKS) if any(f" {sign.strip()}" in text for text in texts)]
 
 
 def _score(section: Section, label: str, with_change: bool) -> Cell:

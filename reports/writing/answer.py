@@ -20,7 +20,7 @@ NAMED = 3
 """Arms that are named for one verdict; more are counted."""
 OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *SHOWN.own)
 """Metrics of what was learned; all others of the overview are costs."""
-NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are equal in", "no verdict on"
+NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all match the baseline in", "no verdict on"
 SAID: dict[Verdict | Tells, tuple[str, str]] = {
     Verdict.BETTER: ("is **better** than {base}", "are **better** than {base}"),
     Verdict.WORSE: ("is **worse** than {base}", "are **worse** than {base}"),
@@ -130,10 +130,18 @@ def _costs(effects: list[Effect], scores: list[Effect]) -> str:
                 for effect in of_metric
             )  # measured to be better, and not shown
             verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead else 'best'} in"
+            verb = verb if len(of_metric) > 1 else verb.replace("best", "better")
             arms = f"{listed([with_score.get(effect.label, effect.label) for effect in equal], most=NAMED - 1)} {verb}"
             said.append(
                 (arms, f"{name} ({_from_to([change for effect in equal if (change := effect.change.percent) is not None])})")
             )
+        worse = [effect for effect in of_metric if effect.change.verdict is Verdict.WORSE]
+        if worse and len(of_metric) <= NAMED:
+            arms = f"{listed(effect.label for effect in worse)} {'are' if len(worse) > 1 else 'is'} worse in"
+            percents = [change for effect in worse if (change := effect.change.percent) is not None]
+            said.append((arms, f"{name} ({_from_to(percents)})" if percents else name))
+        elif better:
+            continue
         elif verdicts == {Verdict.SAME}:
             said.append((ALL_SAME, name))
         else:

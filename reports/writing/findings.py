@@ -312,7 +312,7 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         none += [name] if len(low) == len(section.rows) > 1 else []
     if below:
         text = f"**Not shown to beat the majority baseline**, which ignores the text: {_places(below)}."
-        all_low = f" No arm is better on {_some(none)}: equal scores there only mean that none has learned."
+        all_low = f" No arm beats it on {_some(none)}; equal scores there only mean that none has learned."
         yield text + all_low * bool(none)
 
 
@@ -346,12 +346,12 @@ def _warned(comparison: Comparison) -> list[tuple[Section, Row, Run]]:
 
 def _count_warned(comparison: Comparison) -> Iterator[str]:
     """How many trainings went wrong, and how."""
-    warned = [run for *_, run in _warned(comparison)]
+    every = [run for section in comparison.selected_tasks for row in section.rows for run in row.runs]
+    warned = [run for run in every if is_warned(run)] if _warned(comparison) else []
     counts = Counter(kind for run in warned for kind in run.tags.get(tags.NOTES, "").split(", "))
     if warned:
         of_kind = "; ".join(f"{WRONG_WITH.get(kind, 'other warnings')}: {count}" for kind, count in counts.most_common())
-        total = sum(len(row.runs) for section in comparison.selected_tasks for row in section.rows)
-        yield f"**Warnings in {len(warned)} of {total} training runs**: {of_kind}."
+        yield f"**Warnings in {len(warned)} of {len(every)} training runs**: {of_kind}."
 
 
 def of_trainings(comparison: Comparison) -> Iterator[str]:

@@ -114,13 +114,23 @@ def test_a_rate_that_falls_is_a_slowdown():
 
 
 @pytest.mark.parametrize(
-    ("floor", "reason"),
-    [(None, "no A/A replicate"), (math.log(1.06), "noise floor 6 %"), (math.log(1.4), "noise floor 40 %")],
+    ("ratio", "floor", "reason"),
+    [
+        (0.5, None, "no A/A replicate"),
+        (1.0, math.log(1.06), "noise floor 6 %, above the limit of"),
+        (0.99, math.log(1.06), "noise floor 6 %"),
+        (0.5, math.log(1.4), "noise floor 40 %"),
+    ],
 )
-def test_a_noise_floor_above_what_is_allowed_fails(floor, reason):
-    outcome, said = judge(timed_change(0.5, np.random.default_rng(0), floor), SLOWDOWN)
+def test_a_noise_floor_above_what_is_allowed_fails(ratio, floor, reason):
+    outcome, said = judge(timed_change(ratio, np.random.default_rng(0), floor), SLOWDOWN)
     assert outcome is Outcome.NOT_JUDGED
     assert reason in said
+
+
+@pytest.mark.parametrize(("ratio", "outcome"), [(0.5, Outcome.PASSED), (2.0, Outcome.INFERIOR)])
+def test_a_change_beyond_the_limit_by_more_than_the_noise_floor_is_judged(ratio, outcome):
+    assert judge(timed_change(ratio, np.random.default_rng(0), math.log(1.06)), SLOWDOWN)[0] is outcome
 
 
 @pytest.mark.parametrize(("floor", "verdict"), [(0.01, Verdict.BETTER), (0.045, Verdict.SAME)])

@@ -46,7 +46,10 @@ def test_what_a_difference_takes_is_the_first_number_that_shows_it():
     count = int(items.split()[0].replace(",", ""))
     assert items == f"{count:,} items with 10 seeds"
     assert plan.smallest(10, count) <= 0.025 < plan.smallest(10, count - 1)
-    assert [*plan.ways(0.0001, 3)] == ["no number of seeds with 5,000 items", "no number of items with 3 seeds"]
+    assert [*plan.ways(0.0001, 3)] == [
+        "no number of seeds is enough with 5,000 items",
+        "no number of items is enough with 3 seeds",
+    ]
 
 
 def test_a_pilot_says_how_pairs_scatter_and_what_it_has(make_run):
@@ -98,7 +101,7 @@ def test_the_command_says_what_it_knows_and_from_where(tmp_path, capsys):
     row = next(line for line in text.split("∞ items ")[1].split("∞") if line)
     plan = Plan(5, 2, 277, 0.71, all_pairs=True, sd=0.01)
     assert f"5 {100 * plan.smallest(5, 277):.2f} " in row
-    assert "To detect 5points: no number of seeds with 277 items, or " in text
+    assert "To detect 5points: no number of seeds is enough with 277 items; " in text
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_several_studies_are_a_line_each(planned, run_harness, output):
     shutil.copytree(output / "s", output / "t")
     done = run_harness("status", f"output={output}")
     assert done.stdout.splitlines()[:2] == [f"{name}: 0 of 2 planned runs complete, 2 missing" for name in "st"]
-    assert f"status STUDY {shlex.quote(f'output={output}')} says why" in done.stdout
+    assert f"status STUDY {shlex.quote(f'output={output}')} lists warnings" in done.stdout
 
 
 @pytest.mark.parametrize(

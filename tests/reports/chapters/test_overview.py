@@ -72,7 +72,7 @@ def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
         for seed in (0, 1)
     ]
     caution = paragraphs(compare("s", runs))[-1]
-    assert "which ignores the text: base, new on cola. No arm is better on cola: equal scores" in caution
+    assert "which ignores the text: base, new on cola. No arm beats it on cola; equal scores" in caution
     one_learned = [*runs, make_run("third", 0, {SCORE: 0.9, "eval/majority_score": 0.5}, task="cola")]
     assert "No arm is better" not in paragraphs(compare("s", one_learned))[-1]
     alone = [run for run in runs if run.tags["arm"] == "base"]
@@ -355,7 +355,9 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
 )
 def test_beside_a_hypothesis_stand_the_verdicts_on_what_it_names(result, hypothesis, found):
     first, *lines = overview._found_of(result, hypothesis)
-    assert first == "**Open**: it states no condition to test, such as `shared score > -2`. Verdicts on what it mentions:"
+    assert (
+        first == "**Open**: it has no condition that can be checked, such as `shared score > -2`. Verdicts on what it mentions:"
+    )
     starts = [text.removeprefix("- ") for text in found]
     assert len(lines) == len(starts), lines
     assert all(any(line.startswith(start) for line in lines) for start in starts), lines
@@ -408,7 +410,7 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     said = "\n".join(parts([*findings.cautions(comparison), *bullets(findings.of_trainings(comparison))]))
     assert "**Training warnings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
     assert "Not shown to beat the majority baseline**, which ignores the text: c on sst2" in said  # once, in these words
-    assert "not above the majority baseline" not in said
+    assert "**Warnings in 2 of 3 training runs**" in said
     assert overview.NOTES["†"] in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
 
 

@@ -21,7 +21,7 @@ def test_score_comes_before_cost_and_each_arm_has_its_verdict(scored):
     runs += scored("open", {"sst2": [0.90, 0.70, 0.82]}, {TOTAL: 2000.0})
     assert answer(compare("s", runs)) == [
         "**Score**: lost (−10.0 points) is **worse** than base; alike (within 1 point) matches base; open (+0.7 points) is "
-        "inconclusive. **Cost**: lost is best in parameters (−75.0 %)."
+        "inconclusive. **Cost**: lost is best in parameters (−75.0 %); open is worse in parameters (+100.0 %)."
     ]
 
 
@@ -31,7 +31,7 @@ def test_a_task_where_an_arm_is_worse_is_named_where_the_mean_says_nothing(score
     (text,) = answer(compare("s", runs))
     assert text.startswith("**Score, mean of 2 tasks**: new (")
     assert "; worse on sst2: −10.0 points) is inconclusive. " in text
-    assert text.endswith("**Cost**: no arm is shown to be better in parameters.")
+    assert text.endswith("**Cost**: new is worse in parameters (+20.0 %).")
 
 
 def test_arms_that_solve_what_the_baseline_solves_are_said_to(scored):
@@ -89,7 +89,7 @@ def test_none_is_called_the_best_where_one_without_a_verdict_was_measured_to_be_
     (text,) = answer(compare("s", runs))
     assert text.endswith("**Cost**: half is better in inference memory (−49.7 %).")
     (text,) = answer(compare("s", [run for run in runs if run.tags["arm"] != "noisy"]))
-    assert text.endswith("**Cost**: half is best in inference memory (−49.7 %).")
+    assert text.endswith("**Cost**: half is better in inference memory (−49.7 %).")
 
 
 @pytest.mark.parametrize("constant", [0.5, 0.9])
