@@ -142,12 +142,27 @@ def open_streams() -> None:
             setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115 - as long as the process
 
 
+AGAIN_S = 0.1
+"""Seconds after which a signal comes again that a destructor has swallowed."""
+
+
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
     """What ends a command raises KeyboardInterrupt in the block, which removes what is half written; workers end in any case.
 
-    A second Ctrl-C ends the process at once. A signal that is ignored, as SIGHUP under `nohup`, stays so.
+    A second Ctrl-C ends the process at once. A signal that is ignored, as SIGHUP under `nohup`, stays so. One that comes in a
+    destructor, whose exceptions Python ignores, comes again.
     """
+
+    def ignored(unraisable: "sys.UnraisableHookArgs") -> None:
+        if unraisable.exc_type is not KeyboardInterrupt or threading.current_thread() is not threading.main_thread():
+            hook(unraisable)
+            return
+        for one in signals:
+            signal.signal(one, first)
+        again = threading.Timer(AGAIN_S, os.kill, [os.getpid(), signals[0]])
+        again.daemon = True
+        again.start()
 
     def first(number: int, frame: object) -> NoReturn:
         if number == signal.SIGINT:
@@ -165,9 +180,11 @@ def ended_in_order() -> Iterator[None]:
         return
     signals = [one for one in (signal.SIGINT, *ENDING) if signal.getsignal(one) is not signal.SIG_IGN]
     before = {one: signal.signal(one, first) for one in signals}
+    hook, sys.unraisablehook = sys.unraisablehook, ignored
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for one, handler in before.items():
             signal.signal(one, handler)
 

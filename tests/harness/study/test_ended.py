@@ -88,6 +88,21 @@ def test_a_terminal_that_is_closed_ends_it_in_order(sweep, output):
     assert "run the same command again to continue" in (output / "s" / console.LOG).read_text()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_a_destructor_swallows_comes_again(number):
+    """Python ignores what is raised in a destructor: a command went on as if nobody had interrupted it."""
+    code = (
+        "import os, time\nfrom harness import command\n"
+        "class Interrupted:\n"
+        f"    def __del__(self):\n        os.kill(os.getpid(), {int(number)})\n        time.sleep(0.01)\n"
+        "with command.ended_in_order():\n"
+        "    try:\n        Interrupted()\n        time.sleep(60)\n"
+        "    except KeyboardInterrupt:\n        print('interrupted')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
 def test_a_second_ctrl_c_ends_it_at_once_with_the_cursor_back():
     ours, theirs = pty.openpty()
     code = (
