@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform != "linux", reas
 @pytest.fixture
 def sweep(start_process: Callable, small: list[str], output: Path):
     """A sweep in a terminal, whose first run trains; its process, the other end of the terminal, and what it has shown."""
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # children inherit that it is ignored where the tests run in the background
+    for number in (signal.SIGQUIT, signal.SIGHUP):  # children inherit that they are ignored in the background or under nohup
+        signal.signal(number, signal.SIG_DFL)
     ours, theirs = pty.openpty()
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
     common = ["-m", *small, "finetune.max_steps=100000", "finetune.epochs=100000", "measure=none", "study=s"]
