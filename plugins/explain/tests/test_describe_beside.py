@@ -38,7 +38,7 @@ def test_commas_put_variants_beside_each_other(said):
     assert rows["pretrained by"] == ["mlm_nsp", "clm", "mlm"]
     assert rows["suited to"] == ["understanding", "generation", "one text into another"]
     assert rows["parameters"] == ["109,483,778", "116,536,320", "221,918,210"]
-    assert rows["with what pretrains it"][0] == "110,106,428"
+    assert rows["with pretraining heads"][0] == "110,106,428"
     drawn = Path("beside-base-gpt-encoder_decoder-architecture.svg").read_text()
     assert all(part in drawn for part in ("Causal self-attention", "Full self-attention", "Attention over the encoder"))
     assert Path("beside-base-gpt-encoder_decoder-seen.png").is_file()
