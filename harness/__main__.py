@@ -86,7 +86,7 @@ def _help(topics: list[str]) -> str:
     """The first page of help, or that of commands, groups, a command, a group or a key."""
     descriptions = {name: each.help for name, each in commands().items()}
     name = " ".join(topics)
-    name = next((each for each in descriptions if each == f"report {name}"), name)
+    name = f"report {name}" if f"report {name}" in descriptions else name
     if is_command(name) and name != "run":
         below = {each: text for each, text in descriptions.items() if each.startswith(f"{name} ")}
         parts = [

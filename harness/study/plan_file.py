@@ -14,7 +14,7 @@ from harness.config import command_line
 from harness.redact import words
 from harness.tracking import run_log
 
-if TYPE_CHECKING:  # whoever reads the state of a study imports no torch
+if TYPE_CHECKING:  # reading the state of a study imports no torch
     from harness.study.plan import PlannedRun
 
 PLAN_LOCK = ".plan.lock"

@@ -449,9 +449,21 @@ def _allowed(test: dict[str, Any]) -> str:
 def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str], options: Gate) -> str:
     """The table of all tests, why tests did not pass, the verdicts, and the result."""
     tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
-    levels = {f"{100 * test['confidence']:.3g} %" for _, test in tested if "confidence" in test} or {"90 %"}
-    head = ("task", "arm", "quantity", f"change [{' or '.join(sorted(levels))} interval]", "allowed", "result")
-    rows = [(test["task"], arm, test["title"], change_text(test), _allowed(test), test["outcome"]) for arm, test in tested]
+    levels = [f"{100 * test['confidence']:.3g} %" if "confidence" in test else "" for _, test in tested]
+    several = len({*levels} - {""}) > 1
+    interval = "interval" if several else f"{max(levels, default='') or '90 %'} interval"
+    head = ("task", "arm", "quantity", f"change [{interval}]", "allowed", "result")
+    rows = [
+        (
+            test["task"],
+            arm,
+            test["title"],
+            change_text(test) + f", {level}" * bool(several and level),
+            _allowed(test),
+            test["outcome"],
+        )
+        for (arm, test), level in zip(tested, levels, strict=True)
+    ]
     lines = [table(head, rows, "lllrrl"), ""] if tested else []
     reasons = grouped((test["reason"], f"{arm} in {test['title']} on {test['task']}") for arm, test in tested if test["reason"])
     notes = [f"{reason}: {', '.join(names)}." for reason, names in reasons.items()]

@@ -58,7 +58,9 @@ def test_rows_of_the_head_follow_id2label_and_stand_in_the_run(planned, publishe
     rows = load_file(published / "model.safetensors")["classifier.weight"]
     assert torch.equal(head_of(run)[0], rows[[1, 0]])
     assert run.inputs.weights_read == "head: row 1 is bad, row 0 is good"
-    assert run.notes[0] == f"{published}: head: row 1 is bad, row 0 is good"
+    head, few = run.notes
+    assert head == f"{published}: head: row 1 is bad, row 0 is good"
+    assert few.startswith("task 'own': only 2 optimizer steps: ")
     assert run.identity.described([])["tags"][tags.WEIGHTS_READ] == "head: row 1 is bad, row 0 is good"
 
 

@@ -61,7 +61,7 @@ def test_the_status_is_complete(unpack, run_harness, name):
 @pytest.mark.long
 def test_finished_runs_of_the_same_versions_are_skipped_and_all_are_sent(unpack, tell, run_harness, monkeypatch):
     unpack("results_before_records")
-    for part, version in {"tasks": 3, "training": 5}.items():  # of which they are
+    for part, version in {"tasks": 3, "training": 5}.items():  # the versions of these runs
         monkeypatch.setitem(VERSIONS, part, version)
     monkeypatch.setattr("harness.hardware.facts.device_name", lambda _: "Intel(R) Xeon(R) Processor")  # on which they ran
     done = tell(*SWEEP)

@@ -216,7 +216,7 @@ def test_a_short_pretraining_has_the_warm_up_that_its_recipe_needs(config, plann
 
 
 def test_a_warm_up_of_steps_has_as_many_at_any_length():
-    """7 / 25 x 25 is a little more than 7, of which the next whole number is 8."""
+    """7 / 25 x 25 is a little more than 7, and the next whole number is 8."""
     for warmup in (3, 7, 14):
         config = PretrainConfig(warmup_fraction=0.0, warmup_steps=warmup)
         for steps in range(2 * warmup, 200):
