@@ -32,7 +32,7 @@ BUDGETS = {
     "models/attention": 6050,
     "models/huggingface": 8500,
     "models/objectives": 12450,
-    "plugins": 164750,
+    "plugins": 164800,
     "reports": 7550,
     "reports/chapters": 7850,
     "reports/html": 1500,
