@@ -109,16 +109,16 @@ class KeepBest(Enum):
 class Optimizer(Enum):
     """An optimizer of torch.optim, with its own defaults where no key of the same name is set."""
 
-    adamw = "adamw"  # arXiv:1711.05101
-    adam = "adam"  # arXiv:1412.6980
-    nadam = "nadam"
-    radam = "radam"  # arXiv:1908.03265
-    adamax = "adamax"  # arXiv:1412.6980
-    adagrad = "adagrad"
-    adadelta = "adadelta"  # arXiv:1212.5701
-    adafactor = "adafactor"  # arXiv:1804.04235; the rate is relative to the size of the parameters
-    rmsprop = "rmsprop"
-    sgd = "sgd"
+    adamw = "adamw"  # Adam with decoupled weight decay (arXiv:1711.05101)
+    adam = "adam"  # adaptive moments (arXiv:1412.6980)
+    nadam = "nadam"  # Adam with Nesterov momentum
+    radam = "radam"  # Adam with rectified variance (arXiv:1908.03265)
+    adamax = "adamax"  # Adam with the infinity norm (arXiv:1412.6980)
+    adagrad = "adagrad"  # scales by all past squared gradients
+    adadelta = "adadelta"  # Adagrad over a moving window (arXiv:1212.5701)
+    adafactor = "adafactor"  # factored second moments (arXiv:1804.04235); the rate is relative to the size of the parameters
+    rmsprop = "rmsprop"  # scales by a moving average of squared gradients
+    sgd = "sgd"  # stochastic gradient descent
     muon = "muon"  # for matrices of layers, with rates that match AdamW's (arXiv:2502.16982); AdamW for the rest
 
 

@@ -97,7 +97,11 @@ def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "", most:
 def listed(title: str, lines: Mapping[str, str]) -> str:
     """Names and their meanings, wrapped to the terminal, below a title; empty without any."""
     width = max(map(len, lines), default=0) + 4
-    return "\n".join([title, *(wrapped(meaning, width, f"  {name}") for name, meaning in lines.items())]) if lines else ""
+    return (
+        "\n".join([title, *(wrapped(meaning, width, f"  {name}") or f"  {name}" for name, meaning in lines.items())])
+        if lines
+        else ""
+    )
 
 
 def counted(number: int, what: str) -> str:

@@ -47,6 +47,16 @@ def test_every_command_is_listed_and_has_a_help_of_its_own(capsys):
             assert capsys.readouterr().out.startswith(f"Usage: python -m harness {name} ")
 
 
+def test_every_value_of_a_key_is_among_its_choices():
+    """Also one without a comment, which was a blank line."""
+    for page in map(page_of, KEYS):
+        choices = page.partition("\n\nChoices\n")[2]
+        values = re.search(r"^  Values +([\w,\s]+)\n  [A-Z]", page, re.MULTILINE)
+        if choices and values:
+            names = re.findall(r"^  (\w+)(?: {2,}|$)", choices, re.MULTILINE)
+            assert names == re.split(r",\s+", values[1].replace(" or null", "")), page
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_pages_fit_the_terminal_and_the_first_one_screen(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
