@@ -14,6 +14,10 @@ from harness.config.keys import known_keys, page_of
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 LINK = re.compile(r"\]\(([^)#\s:]+)[^)]*\)")
+BLOCK = re.compile(r"(?:^    .*\n)+", re.MULTILINE)
+COMMENTED = re.compile(r"^    (\S(?:.|\\\n)*?) {2,}# (.*)\n", re.MULTILINE)
+FITS = 100
+"""Characters of a command with its comment that fit beside the contents."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -33,6 +37,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     own = [File(path, str(ROOT), config.site_dir, use_directory_urls=False) for path in sorted(paths)]
     own.append(File.generated(config, "docs/keys.md", content=keys()))
     return Files([*(file for file in files if file.src_dir != config.docs_dir), *own])
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Comments above the commands of a block where one would wrap beside its command."""
+
+    def above(block: re.Match[str]) -> str:
+        wraps = any(max(map(len, one[0].splitlines())) > FITS for one in COMMENTED.finditer(block[0]))
+        return COMMENTED.sub(r"    # \2\n    \1\n\n", block[0]).removesuffix("\n\n") + "\n" if wraps else block[0]
+
+    return BLOCK.sub(above, markdown)
 
 
 def keys() -> str:
