@@ -19,7 +19,7 @@ from harness.errors import InputError, some_of, unknown
 from harness.plugins.judge import frame, results
 from harness.plugins.judge.frame import NAMED
 from harness.plugins.judge.options import Files, Judge
-from harness.plugins.judge.ranks_text import ranks_section
+from harness.plugins.judge.ranks import ranks_section
 from harness.plugins.judge.results import ResultsReader
 from harness.reports import render, report
 from harness.reports.read import GROUP, StudyRuns, read
