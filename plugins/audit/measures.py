@@ -45,23 +45,18 @@ BATCHED = ("bmm", "baddbmm")
 """Operators that multiply a matrix for each head; projections multiply one for all."""
 
 
-@dataclass(frozen=True)
-class OfParts:
-    """FLOPs: of the model, of its attention with projections, and of the products of queries, keys and values."""
+def of_parts(shape: flops.Shape, backward: bool) -> dict[ModelPart, int]:
+    """FLOPs of the model, of its attention with projections, and of the products of queries, keys and values.
 
-    model: int
-    attention: int
-    attention_products: int
-
-
-def of_parts(shape: flops.Shape, backward: bool) -> OfParts:
-    """Counted by the modules that ran; RuntimeError as `counted`."""
+    Counted by the modules that ran; RuntimeError as `counted`.
+    """
     model, counter = flops.run(shape, backward)
     names = [name for name, module in model.named_modules() if isinstance(module, AttentionBlock | CrossAttentionBlock)]
     counts, root = counter.get_flop_counts(), type(model).__name__
     within = [(str(operator), value) for name in names for operator, value in counts.get(f"{root}.{name}", {}).items()]
     products = sum(value for operator, value in within if operator.endswith(BATCHED))
-    return OfParts(counter.get_total_flops(), sum(value for _, value in within), products)
+    attention = sum(value for _, value in within)
+    return {ModelPart.model: counter.get_total_flops(), ModelPart.attention: attention, ModelPart.attention_products: products}
 
 
 @dataclass
@@ -102,7 +97,7 @@ class Instruments:
         return OF_MODEL[part](model)
 
     @cached_method
-    def flops(self, choices: str, length: int, training: bool) -> OfParts:
+    def flops(self, choices: str, length: int, training: bool) -> dict[ModelPart, int]:
         """Counted over one text of T tokens."""
         return of_parts(flops.Shape(self.config(choices).model, OUTPUTS, 1, length), training)
 
@@ -234,7 +229,7 @@ def _(reading: claims.Flops, tools: Instruments) -> Measured:
     def of(choices: str, length: int) -> int:
         if reading.part is ModelPart.visible_pairs:
             return visible_pairs(tools.config(choices).model, length)
-        return int(getattr(tools.flops(choices, length, reading.training), reading.part.value))
+        return tools.flops(choices, length, reading.training)[reading.part]
 
     points = []
     for length in reading.lengths:

@@ -7,7 +7,6 @@ and conditions, how the items of the validation data leave a score open from any
 """
 
 import math
-from dataclasses import dataclass
 from statistics import fmean
 
 from harness import metrics, tags
@@ -32,18 +31,8 @@ from harness.terminal import DASH, console, counted, duration, live_line, scaled
 Values = dict[tuple[str, ...], dict[Replicate, dict[str, float]]]
 """Kind of a run -> replicate -> results of the finished run."""
 
-
-@dataclass(frozen=True)
-class Smallest:
-    """The smallest true difference that is shown with a power of 80 %, by the number of replicates, and how that is known.
-
-    None for too few replicates, and where nothing is known of how they scatter.
-    """
-
-    task: str
-    unit: str
-    by_replicates: dict[int, float | None]
-    source: str
+Smallest = tuple[str, dict[int, str], str]
+"""Task, the smallest true difference that is shown with a power of 80 % by the number of replicates, how that is known."""
 
 
 def main(options: Plan, configs: list[RunConfig]) -> int:
@@ -121,19 +110,20 @@ def shown(planned: list[PlannedRun]) -> list[str]:
         lines.append(wrapped(replicates.announced(planned)))
     if not found:
         return lines
-    numbers = list(found[0].by_replicates)
+    numbers = list(found[0][1])
     head = ("smallest difference", *(f"{number} seeds" for number in numbers), "estimated from")
-    cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
+    cells = [(task, *sizes.values(), source) for task, sizes, source in found]
     note = f"Smallest difference shown with a power of {100 * POWER:.0f} %; smaller where arms err on the same items."
-    if len(sources := {one.source for one in found}) == 1:
+    if len(sources := {source for *_, source in found}) == 1:
         head, cells, note = head[:-1], [row[:-1] for row in cells], f"{note} Estimated from {sources.pop()}."
     return [*lines, "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
 
 
-def _size(one: Smallest, size: float | None) -> str:
+def _size(size: float | None, unit: str) -> str:
+    """A dash for too few replicates, and where nothing is known of how they scatter."""
     if size is None:
         return DASH
-    return f"{100 * size:.2g} points" if one.unit == "score" else f"{size:.2g} {one.unit}"
+    return f"{100 * size:.2g} points" if unit == "score" else f"{size:.2g} {unit}"
 
 
 def rows(groups: list[Group]) -> str:
@@ -238,13 +228,13 @@ def _of_family(tasks: dict[str, replicates.Arms], baseline: str, values: Values,
             )
     sd, item = math.sqrt(fmean(variances)) if variances else 0.0, max(items, default=0.0)
     sizes = {n: smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
-    by_replicates = {n: sizes.get(n) if variances or item else None for n in counts}
+    by_replicates = {n: _size(sizes.get(n) if variances or item else None, metric.unit) for n in counts}
     source = f"the spread of {counted(min(pairs), 'earlier seed')}" if pairs else "nothing: there are no earlier seeds"
     if item and pairs:
         source += " and the sampling error"
     elif item:
         source = f"sampling error alone, at a score of {ASSUMED_SCORE:g}; the spread of seeds adds to it"
-    return Smallest(next(iter(tasks)) if len(tasks) == 1 else f"mean of {len(tasks)} tasks", metric.unit, by_replicates, source)
+    return next(iter(tasks)) if len(tasks) == 1 else f"mean of {len(tasks)} tasks", by_replicates, source
 
 
 def _found(run: PlannedRun, name: str, values: Values) -> dict[Replicate, float]:
