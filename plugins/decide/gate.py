@@ -369,7 +369,7 @@ def _of_store(new: StudyRuns, options: Gate) -> Comparison:
     """The study alone, or with the one that it is judged against, in which its arms begin with PREFIX."""
     if not is_across(options):
         return new.compared([options.baseline], options.along)
-    old = read(options.address, [options.against], options.where)
+    old = read(options.address, [present(options.against)], options.where)
     shared = {run.run_id for run in old.runs}
     renamed = [
         replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
