@@ -11,19 +11,10 @@ from harness.comparison.section import RESULTS
 from harness.reports.read import StudyRuns, read
 from harness.reports.reading import folders
 
-IDENTITY = {
-    "arm": tags.ARM,
-    "model": tags.MODEL,
-    "scale": tags.SCALE,
-    "enhancements": tags.ENHANCEMENTS,
-    "task": tags.TASK,
-    "seed": tags.SEED,
-    "pretrain_seed": tags.PRETRAIN_SEED,
-    "conditions": tags.CONDITIONS,
-}
-"""Column -> tag; the arm and the conditions of a finished run are those of the report."""
+SEEDS = (tags.SEED, tags.PRETRAIN_SEED)
+IDENTITY = (tags.ARM, tags.MODEL, tags.SCALE, tags.ENHANCEMENTS, tags.TASK, *SEEDS, tags.CONDITIONS)
+"""Columns that are tags; the arm and the conditions of a finished run are those of the report."""
 
-SEEDS = ("seed", "pretrain_seed")
 NAMED = ("model_name", "scale_name", "task.name")
 """Parameters that are columns of the identity."""
 
@@ -70,7 +61,7 @@ def _frame(found: StudyRuns, along: Iterable[str]) -> pd.DataFrame:
 
 
 def _identity(run: Run, place: Place | None) -> dict[str, object]:
-    facts: dict[str, object] = {column: run.tags.get(tag) for column, tag in IDENTITY.items()}
+    facts: dict[str, object] = {tag: run.tags.get(tag) for tag in IDENTITY}
     label, conditions, why = place or (facts["arm"], facts["conditions"], None)
     facts |= {"arm": label, "conditions": conditions, "status": why or run.status, "counted": bool(place) and why is None}
     return facts | {"study": run.elsewhere or run.tags.get(tags.STUDY), "started": run.started}

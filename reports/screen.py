@@ -3,6 +3,8 @@
 import textwrap
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
@@ -131,23 +133,10 @@ def _unit(over: Overall, name: str) -> tuple[float, str]:
 
 def _column(over: Overall, labels: list[str], name: str) -> list[Cell]:
     """Values in the unit of the column, each above its change; the best one is marked."""
-    metric, (factor, unit), cells = metrics.get(name), _unit(over, name), []
-    merits = {label: _merit(over, label, name) for label in labels}
-    for label in labels:
-        known, cell = over.spread(label, name), overview.cell(over, label, name)
-        if known is None:
-            cells.append(cell)
-            continue
-        _, own, digits = formats.scaling(metric.unit, known.mean)
-        digits = digits if own == unit else formats.decimals(known.mean / factor)
-        sd = None if metric.deterministic or known.minimum == known.maximum else known.sd
-        text = formats.plain(known.mean / factor, digits) + ("" if sd is None else f" ± {formats.plain(sd / factor, digits)}")
-        of, most = len(over.having(label, name)), len(over.sections)
-        text += f" ({of} of {most})" * (of < most and (name == HEADLINE or of != len(over.having(label, HEADLINE))))
-        sign = cell.text[-2:] if cell.text.endswith(tuple(overview.NOTES)) else ""
-        best = metric.direction in ARROWS and min(merits.values()) < max(merits.values()) == merits[label]
-        cells.append(Cell(text + sign, cell.value, cell.unit, cell.change, cell.verdict, best))
-    return cells
+    scale, merits = _unit(over, name), [_merit(over, label, name) for label in labels]
+    differs = metrics.get(name).direction in ARROWS and min(merits) < max(merits)
+    cells = [overview.cell(over, label, name, scale) for label in labels]
+    return [replace(cell, best=differs and merit == max(merits)) for cell, merit in zip(cells, merits, strict=True)]
 
 
 def _legend(over: Overall, table: Table, columns: list[str]) -> list[str]:

@@ -22,7 +22,7 @@ from harness.hardware import facts
 from harness.paths import audit_file, conf_directory, database_uri
 from harness.plugins.audit import record, tables, verdicts
 from harness.plugins.audit.claims import Claim, Reading, Relation, TableScore, read_all
-from harness.plugins.audit.measures import Instruments, Shapes, measure
+from harness.plugins.audit.measures import Instruments, measure
 from harness.plugins.audit.options import Audit
 from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Verdict, conditions, shown
 from harness.plugins.trackers import sqlite_store
@@ -54,7 +54,7 @@ def main(options: Audit) -> int:
     for key, value in wanted:  # before minutes of measuring
         if value not in possible[key]:
             raise unknown(key, value, possible[key], "where")
-    tools = Instruments(Shapes(options.config_dir), options.measure, options.vocab_file, finished_runs)
+    tools = Instruments(options.config_dir, options.measure, options.vocab_file, finished_runs)
     settled = []
     with live_line("auditing") as line:
         for number, claim in enumerate(claims, 1):
@@ -83,7 +83,7 @@ def finished_runs_of(uri: str | None, output: str) -> list[Run]:
 
 def measured(claim: Claim, tools: Instruments) -> list[Measured]:
     """What is measured for each reading; InputError, naming file and reading, for what cannot be measured."""
-    config_dir, of_all = tools.shapes.config_dir, []
+    config_dir, of_all = tools.config_dir, []
     is_found_by_name = any(claim.file.is_relative_to(folder) for folder in (conf_directory(), config_dir) if folder)
     for name, reading in claim.readings.items():
         try:

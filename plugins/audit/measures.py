@@ -45,30 +45,28 @@ BATCHED = ("bmm", "baddbmm")
 """Operators that multiply a matrix for each head; projections multiply one for all."""
 
 
-@dataclass(frozen=True)
-class OfParts:
-    """FLOPs: of the model, of its attention with projections, and of the products of queries, keys and values."""
+def of_parts(shape: flops.Shape, backward: bool) -> dict[ModelPart, int]:
+    """FLOPs of the model, of its attention with projections, and of the products of queries, keys and values.
 
-    model: int
-    attention: int
-    attention_products: int
-
-
-def of_parts(shape: flops.Shape, backward: bool) -> OfParts:
-    """Counted by the modules that ran; RuntimeError as `counted`."""
+    Counted by the modules that ran; RuntimeError as `counted`.
+    """
     model, counter = flops.run(shape, backward)
     names = [name for name, module in model.named_modules() if isinstance(module, AttentionBlock | CrossAttentionBlock)]
     counts, root = counter.get_flop_counts(), type(model).__name__
     within = [(str(operator), value) for name in names for operator, value in counts.get(f"{root}.{name}", {}).items()]
     products = sum(value for operator, value in within if operator.endswith(BATCHED))
-    return OfParts(counter.get_total_flops(), sum(value for _, value in within), products)
+    attention = sum(value for _, value in within)
+    return {ModelPart.model: counter.get_total_flops(), ModelPart.attention: attention, ModelPart.attention_products: products}
 
 
 @dataclass
-class Shapes:
-    """Composes and counts models, each once."""
+class Instruments:
+    """What measures besides the reading; composes and counts models, each once."""
 
     config_dir: str | None = None
+    timed: bool = False  # whether speed is timed now
+    vocab_file: str | None = None
+    finished_runs: Callable[[], list[Run]] = list
 
     @cached_method
     def config(self, choices: str) -> RunConfig:
@@ -99,7 +97,7 @@ class Shapes:
         return OF_MODEL[part](model)
 
     @cached_method
-    def flops(self, choices: str, length: int, training: bool) -> OfParts:
+    def flops(self, choices: str, length: int, training: bool) -> dict[ModelPart, int]:
         """Counted over one text of T tokens."""
         return of_parts(flops.Shape(self.config(choices).model, OUTPUTS, 1, length), training)
 
@@ -196,16 +194,6 @@ BACKWARD = 2
 """FLOPs of a backward pass against its forward pass."""
 
 
-@dataclass(frozen=True)
-class Instruments:
-    """Inputs of a measurement besides the reading."""
-
-    shapes: Shapes
-    timed: bool  # whether speed is timed now
-    vocab_file: str | None
-    finished_runs: Callable[[], list[Run]]
-
-
 @functools.singledispatch
 def measure(reading: Reading, tools: Instruments) -> Measured:
     """By the function below that is registered for its kind; InputError for a reading that cannot be measured."""
@@ -231,7 +219,7 @@ def _(reading: claims.Parameters, tools: Instruments) -> Measured:
     values = []
     for parts in [[part] for part in reading.parts] if reading.apart else [reading.parts]:
         sides = [choices for choices in (reading.of, reading.against) if choices]
-        of, *against = (sum(tools.shapes.parameters(side, part) for part in parts) for side in sides)
+        of, *against = (sum(tools.parameters(side, part) for part in parts) for side in sides)
         values.append(change(of, *against) if against else of * (reading.bytes_each or 1))
     return _each("part", reading.parts if reading.apart else [""], values, unit)
 
@@ -240,8 +228,8 @@ def _(reading: claims.Parameters, tools: Instruments) -> Measured:
 def _(reading: claims.Flops, tools: Instruments) -> Measured:
     def of(choices: str, length: int) -> int:
         if reading.part is ModelPart.visible_pairs:
-            return visible_pairs(tools.shapes.config(choices).model, length)
-        return int(getattr(tools.shapes.flops(choices, length, reading.training), reading.part.value))
+            return visible_pairs(tools.config(choices).model, length)
+        return tools.flops(choices, length, reading.training)[reading.part]
 
     points = []
     for length in reading.lengths:
@@ -253,7 +241,7 @@ def _(reading: claims.Flops, tools: Instruments) -> Measured:
 
 @measure.register
 def _(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
-    config, hardware = tools.shapes.config(reading.of).model, HardwareConfig()
+    config, hardware = tools.config(reading.of).model, HardwareConfig()
     points = []
     for length in reading.lengths:
         for batch_size in reading.batch_sizes:
@@ -268,7 +256,7 @@ def _(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
 @measure.register
 def _(reading: claims.OutputBytes, tools: Instruments) -> Measured:
     with torch.device("meta"):
-        encoder, points = Encoder(tools.shapes.config(reading.of).model), []
+        encoder, points = Encoder(tools.config(reading.of).model), []
         for length in reading.lengths:
             output = encoder(torch.zeros(1, length, dtype=torch.int64))  # (1, T, D)
             points.append(Point(output.numel() * output.element_size(), {"length": length}))
@@ -277,7 +265,7 @@ def _(reading: claims.OutputBytes, tools: Instruments) -> Measured:
 
 @measure.register
 def _(reading: claims.Config, tools: Instruments) -> Measured:
-    model = tools.shapes.config(reading.of).model
+    model = tools.config(reading.of).model
     if unknown_keys := [key for key in reading.keys if not hasattr(model, key) or key.startswith("_")]:
         raise InputError(f"keys: expected keys of the model or values derived from them, not {', '.join(unknown_keys)}")
     values = [getattr(model, key) for key in reading.keys]
@@ -286,7 +274,7 @@ def _(reading: claims.Config, tools: Instruments) -> Measured:
 
 @measure.register
 def _(reading: claims.Directions, tools: Instruments) -> Measured:
-    sides = directions(tools.shapes.config(reading.of).model)
+    sides = directions(tools.config(reading.of).model)
     return _each("stack", [*sides], sides.values())
 
 
@@ -329,7 +317,7 @@ def _(reading: claims.Published, _: Instruments) -> Measured:
 
 @measure.register
 def _(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
-    objective, texts = _objective(tools.shapes.config(reading.of)), reading.sequences()
+    objective, texts = _objective(tools.config(reading.of)), reading.sequences()
     flops = (1 + BACKWARD) * texts * sum(share * objective.flops(length) for length, share in reading.shares.items())
     tokens = texts * sum(share * length for length, share in reading.shares.items())
     rates = reading.flops_per_s or [peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1)))]
@@ -347,12 +335,12 @@ def _(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
 def _(reading: claims.Speed, tools: Instruments) -> Measured:
     if not tools.timed:
         return Measured(missing="a timing (--measure)", unit="share", options="--measure")
-    return timed(reading, *map(tools.shapes.config, (reading.of, reading.against)))
+    return timed(reading, *map(tools.config, (reading.of, reading.against)))
 
 
 @measure.register
 def _(reading: claims.TableScore, tools: Instruments) -> Measured:
-    settings = tools.shapes.protocol(reading.protocol, reading.task) if reading.protocol else {}
+    settings = tools.protocol(reading.protocol, reading.task) if reading.protocol else {}
     return tables.compare(reading, tools.finished_runs(), settings)
 
 

@@ -18,22 +18,9 @@ from harness.plugins.audit.claims import TableScore
 from harness.plugins.audit.scores import plain
 from harness.plugins.audit.verdicts import Measured, Point
 from harness.plugins.protocols.chapter import STATISTICS
+from harness.records import shipped
 
-UNCHANGED = {
-    "data.train_examples": "null",
-    "data.validation_examples": "null",
-    "finetune.enabled": "true",
-    "finetune.freeze_layers": "null",
-    "finetune.keep_best": "none",
-    "finetune.max_steps": "null",
-    "finetune.seconds": "null",
-    "finetune.teacher": "null",
-    "finetune.trains": "all",
-    "model.random_weights": "false",
-    "pretrain.objective": "none",
-    "protocol.statistic": "mean",
-    "search.part": "1",
-}
+UNCHANGED = shipped(__file__, dict[str, str])
 """What a run of published weights under a protocol has, unless the protocol states it."""
 
 COMPARED = (*(f"{section}." for section in OF_TASKS), "protocol.starts_from", "protocol.statistic", "search.")

@@ -21,7 +21,7 @@ from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, section_text, tables
 from harness.reports.writing.formats import Chapter, bullets, escape, listed
-from harness.reports.writing.tables import Line, arm_columns, spread_and_change
+from harness.reports.writing.tables import Line, arm_columns, measured
 
 SCORES = shipped(__file__, dict[str, tuple[str, ...]])
 """Task -> the scores that its number is the mean of."""
@@ -196,8 +196,7 @@ def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
         return None
     line: Line = {"task": "glue", "conditions": "+".join(dict.fromkeys(section.conditions for section in average.sections))}
     line |= arm_columns(average.sections[0].by_label[label])
-    line |= {"metric": AVERAGE.name, "unit": AVERAGE.unit, "direction": AVERAGE.direction.value}
-    return line | spread_and_change(spread(averages), average.changes[label])
+    return line | measured(AVERAGE, spread(averages), average.changes[label])
 
 
 CHAPTER = Added(chapter, before=tasks.chapter, order=3)

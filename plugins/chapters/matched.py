@@ -10,7 +10,7 @@ from harness import metrics
 from harness.comparison import overall
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
-from harness.comparison.paired import Spread
+from harness.comparison.paired import Spread, grouped
 from harness.comparison.plateau import LOSS
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE
@@ -127,15 +127,16 @@ def _costs(pair: Pair) -> list[Cell]:
 def picture(over: Overall, name: str, variants: list[Pair]) -> Figure | None:
     """One panel: a line from each variant as published to its resized shape; None where no arm has a value."""
     baseline = over.comparison.baseline
-    arms: dict[str, list[tuple[float, str | None, bool]]] = {baseline: [(1.0, baseline, True)]}
+    ends: list[tuple[str, float, str | None]] = [(baseline, 1.0, baseline)]
     for pair in variants:
-        before, after = (pair.value(which) / pair.value("target") for which in ("published", "reached"))
-        arms[pair.published or pair.matched] = [(before, pair.published, False), (after, pair.matched, True)]
-    points = {
-        label: [(share, arm, spread, filled) for share, arm, filled in ends if arm and (spread := over.spread(arm, name))]
-        for label, ends in arms.items()
-    }
-    points = {label: drawn for label, drawn in points.items() if drawn}
+        for which, arm in (("published", pair.published), ("reached", pair.matched)):
+            ends.append((pair.published or pair.matched, pair.value(which) / pair.value("target"), arm))
+    resized = {baseline, *(pair.matched for pair in variants)}  # drawn filled
+    points = grouped(
+        (label, (share, arm, spread, arm in resized))
+        for label, share, arm in ends
+        if arm and (spread := over.spread(arm, name))
+    )
     if len(points) < 2 or baseline not in points:
         return None
 

@@ -17,6 +17,7 @@ from harness.comparison.paired import Numbers, by_pretraining, grouped
 from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
+from harness.errors import present
 from harness.metrics import judged_by
 from harness.plugins.shared.estimates import of_launches
 from harness.plugins.shared.seeds import in_common
@@ -138,17 +139,10 @@ def chapter(study: Study) -> Chapter:
         fronts = [arms for cost in costs if cost not in noisy and (arms := front(sections, labels, cost))]
         if fronts:
             names = ", ".join(escape(section.name) for section in sections)
-            spreads = {
-                label: [row.spread(HEADLINE) for section in sections if (row := section.row_of(label))] for label in labels
-            }
-            own = {label: fmean(spread.mean for spread in each if spread) for label, each in spreads.items()}
-            common = {
-                label: place.score
-                for arms in fronts
-                for label, place in arms.places.items()
-                if abs(place.score - own[label]) > TINY
-            }
-            blocks: list[Block] = [table(own | common, fronts), *([COMMON] if common else [])]
+            own = {label: fmean(present(section.by_label[label].mean(HEADLINE)) for section in sections) for label in labels}
+            scores = own | {label: place.score for arms in fronts for label, place in arms.places.items()}
+            common = [COMMON] if any(abs(scores[label] - own[label]) > TINY for label in own) else []
+            blocks: list[Block] = [table(scores, fronts), *common]
             replicates = min(arms.replicates for arms in fronts)
             blocks += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
             blocks += (

@@ -2,23 +2,37 @@
 
 One row for runs that differ in seeds alone, in the order typed: what is done, parameters, FLOPs of training, memory, and the
 time of one run. Time and memory are those of earlier runs on this machine; where there are none, `--probe` times a few steps.
+Below it is the smallest difference that the runs can show: how replicates scatter is known from earlier ones of the same arms
+and conditions, how the items of the validation data leave a score open from any run.
 """
 
-from harness.comparison.paired import POWER
-from harness.config.choices import KeepBest, Sampler, Until
+import math
+from statistics import fmean
+
+from harness import metrics, tags
+from harness.comparison import paired
+from harness.comparison.paired import ASSUMED_SCORE, POWER, Replicate, compare_paired
+from harness.config.choices import KeepBest, Sampler, TaskKind, Until
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.plugins.costs import expected
 from harness.plugins.costs.expected import Group, Timing, Work
 from harness.plugins.costs.options import Plan
-from harness.plugins.costs.smallest_difference import Smallest, smallest
+from harness.plugins.shared.seeds import smallest_difference
 from harness.plugins.tuning import search
-from harness.study import replicates, supervisor
+from harness.study import forecast, replicates, supervisor, tracked_study
 from harness.study.forecast import Pace, training_s
 from harness.study.plan import PlannedRun, plan, with_workers
 from harness.study.runner import LoadCheck
+from harness.tasks import prepared
 from harness.terminal import DASH, console, counted, duration, live_line, scaled, table, wrapped
+
+Values = dict[tuple[str, ...], dict[Replicate, dict[str, float]]]
+"""Kind of a run -> replicate -> results of the finished run."""
+
+Smallest = tuple[str, dict[int, str], str]
+"""Task, the smallest true difference that is shown with a power of 80 % by the number of replicates, how that is known."""
 
 
 def main(options: Plan, configs: list[RunConfig]) -> int:
@@ -96,19 +110,20 @@ def shown(planned: list[PlannedRun]) -> list[str]:
         lines.append(wrapped(replicates.announced(planned)))
     if not found:
         return lines
-    numbers = list(found[0].by_replicates)
+    numbers = list(found[0][1])
     head = ("smallest difference", *(f"{number} seeds" for number in numbers), "estimated from")
-    cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
+    cells = [(task, *sizes.values(), source) for task, sizes, source in found]
     note = f"Smallest difference shown with a power of {100 * POWER:.0f} %; smaller where arms err on the same items."
-    if len(sources := {one.source for one in found}) == 1:
+    if len(sources := {source for *_, source in found}) == 1:
         head, cells, note = head[:-1], [row[:-1] for row in cells], f"{note} Estimated from {sources.pop()}."
     return [*lines, "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
 
 
-def _size(one: Smallest, size: float | None) -> str:
+def _size(size: float | None, unit: str) -> str:
+    """A dash for too few replicates, and where nothing is known of how they scatter."""
     if size is None:
         return DASH
-    return f"{100 * size:.2g} points" if one.unit == "score" else f"{size:.2g} {one.unit}"
+    return f"{100 * size:.2g} points" if unit == "score" else f"{size:.2g} {unit}"
 
 
 def rows(groups: list[Group]) -> str:
@@ -169,3 +184,73 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
             before = training + sum(seconds)
             lines.append(f"In all about {duration(before + ends[0])} to {duration(before + ends[1])}")
     return [*map(wrapped, lines)]
+
+
+# The smallest difference
+
+
+def smallest(planned: list[PlannedRun]) -> list[Smallest]:
+    """The mean score over tasks where there are several, and each task; or the held-out masked loss."""
+    tasks = replicates.trained(planned)
+    baselines = [name for name in tracked_study.baselines(planned) if all(name in arms for arms in tasks.values())]
+    if not tasks or not baselines:
+        return []
+    values: Values = {}
+    for run in forecast.finished({run.config.output for run in planned}):
+        values.setdefault(run.kind, {})[run.replicate] = run.result["metrics"]
+    by_look = replicates.parts(planned)
+    counts = (
+        list(by_look)
+        if len(by_look) > 1
+        else [min(replicates.replicates_of(runs) for arms in tasks.values() for runs in arms.values())]
+    )
+    scored = {task: arms for task, arms in tasks.items() if task != tags.PRETRAINING_TASK}
+    families = [scored] * (len(scored) > 1) + [{task: arms} for task, arms in tasks.items()]
+    return [_of_family(family, baselines[0], values, counts, len(by_look)) for family in families]
+
+
+def _of_family(tasks: dict[str, replicates.Arms], baseline: str, values: Values, counts: list[int], number: int) -> Smallest:
+    """Smallest difference over these tasks; `number`: of interim analyses."""
+    metric = metrics.get(replicates.LOSS if tags.PRETRAINING_TASK in tasks else replicates.SCORE)
+    others = dict.fromkeys(label for arms in tasks.values() for label in arms if label != baseline)
+    variances, items, pairs = [], [], []
+    for label in others:
+        shared = [arms for arms in tasks.values() if label in arms]
+        sides = [[_found(arms[arm][0], metric.name, values) for arms in shared] for arm in (baseline, label)]
+        means = [{one: fmean(task[one] for task in side) for one in set(side[0]).intersection(*side)} for side in sides]
+        difference = compare_paired(*means)
+        if difference is not None and difference.error is not None and difference.independent:
+            variances.append(difference.sd**2)
+            pairs.append(difference.n)
+        if metric.unit == "score":
+            items.append(
+                paired.over_tasks([_items_error([arms[arm][0] for arm in (baseline, label)], values) for arms in shared])
+            )
+    sd, item = math.sqrt(fmean(variances)) if variances else 0.0, max(items, default=0.0)
+    sizes = {n: smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
+    by_replicates = {n: _size(sizes.get(n) if variances or item else None, metric.unit) for n in counts}
+    source = f"the spread of {counted(min(pairs), 'earlier seed')}" if pairs else "nothing: there are no earlier seeds"
+    if item and pairs:
+        source += " and the sampling error"
+    elif item:
+        source = f"sampling error alone, at a score of {ASSUMED_SCORE:g}; the spread of seeds adds to it"
+    return next(iter(tasks)) if len(tasks) == 1 else f"mean of {len(tasks)} tasks", by_replicates, source
+
+
+def _found(run: PlannedRun, name: str, values: Values) -> dict[Replicate, float]:
+    """What finished replicates of the run have measured."""
+    return {one: results[name] for one, results in values.get(forecast.kind_of(run), {}).items() if name in results}
+
+
+def _items_error(both: list[PlannedRun], values: Values) -> float:
+    """Standard error of a difference over the validation items of the runs, as of arms that err on different ones."""
+    task, split = both[0].config.task, prepared.read(both[0].config, both[0].inputs.rows).validation
+    assumed = {"eval/examples": len(split), replicates.SCORE: ASSUMED_SCORE}
+    if task.headline == "f1" and task.kind is TaskKind.classification:
+        assumed["eval/majority_score"] = 2 * split.labels.mean() / (1 + split.labels.mean())
+    sides = [
+        [one for one in values.get(forecast.kind_of(run), {}).values() if replicates.SCORE in one] or [assumed] for run in both
+    ]
+    before, after = (fmean(one[replicates.SCORE] for one in side) for side in sides)
+    counts = [fmean(paired.rows_of(assumed | one, task.headline) or 0.0 for one in side) for side in sides]
+    return paired.items_error(before, after, counts, task.headline)

@@ -35,10 +35,10 @@ from harness.measure.flops import ModelFlops
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, Request, Trace, TracedCall, to_json
 from harness.paths import file_name, replaced
-from harness.plugins.costs.components import COMPONENTS as PARTS
 from harness.plugins.costs.match import note as match_note
 from harness.plugins.costs.match import resized
 from harness.plugins.costs.options import Profile
+from harness.plugins.costs.trace import COMPONENTS as PARTS
 from harness.plugins.costs.trace import PHASES
 from harness.plugins.shared.countdown import Countdown
 from harness.reports.writing.formats import prefix

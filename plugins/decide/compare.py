@@ -38,18 +38,7 @@ class Number:
     metric: Metric
     first: float | None
     second: float | None
-    compares: bool = True
-
-    @property
-    def group(self) -> str:
-        return self.metric.name.partition("/")[0]
-
-    @property
-    def change(self) -> float | None:
-        """Second minus first; None where they do not compare."""
-        if self.first is None or self.second is None or not self.compares:
-            return None
-        return self.second - self.first
+    change: float | None  # second minus first; None where they do not compare
 
     @property
     def percent(self) -> float | None:
@@ -121,15 +110,16 @@ def numbers(first: Run, second: Run) -> list[Number]:
     side_by_side = first.session != "" and first.session == second.session
     every = []
     for name in RESULTS:
-        metric, both = metrics.get(name), (first.metrics.get(name), second.metrics.get(name))
+        metric, a, b = metrics.get(name), first.metrics.get(name), second.metrics.get(name)
         is_shared = name in SHARED and (metric.unit in TIMES or name.endswith("/mfu"))
-        if both != (None, None):
-            every.append(Number(metric, *both, metric.compared is not Compared.OWN_CLOCK and (side_by_side or not is_shared)))
+        compares = metric.compared is not Compared.OWN_CLOCK and (side_by_side or not is_shared)
+        if a is not None or b is not None:
+            every.append(Number(metric, a, b, None if a is None or b is None or not compares else b - a))
     leading = {name: place for place, name in enumerate(SHOWN.overview)}
 
     def place(one: Number) -> tuple[int, int, str, bool]:
-        group = (*GROUPS, one.group).index(one.group), one.group
-        return leading.get(one.metric.name, len(leading)), *group, one.change is None
+        group = one.metric.name.partition("/")[0]
+        return leading.get(one.metric.name, len(leading)), (*GROUPS, group).index(group), group, one.change is None
 
     return sorted(every, key=place)
 

@@ -292,7 +292,8 @@ def main(options: Gate) -> int:
     limits = limits_of(options)
     new = read(options.address, [options.study], options.where) if options.study else None
     with new.reader.guarded() if new else contextlib.nullcontext():
-        comparison, pairs, unknown_arms = _sides(new, options) if new else _of_files(options)
+        comparison = _of_store(new, options) if new else _of_files(options)
+        pairs, unknown_arms = (_across if is_across(options) else _within)(comparison, options)
         limits = limits if new else [one for limit in limits for one in _of_tools(comparison, limit)]
         if options.timing is None:
             limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
@@ -359,16 +360,16 @@ def limits_of(options: Gate) -> list[Limit]:
     return limits
 
 
-def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
-    """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
-    if options.against in (None, options.study):
-        comparison = new.compared([options.baseline], options.along)
-        baseline, finished = comparison.baseline, {run.tags[tags.ARM] for run in comparison.runs}
-        unfinished = (run for run in comparison.left_out if not (comparison.tasks and run.is_pretraining))
-        lost = {run.tags[tags.ARM] for run in unfinished if tags.ARM in run.tags} - {*finished, baseline}
-        labels = _named("arm", options.arm, [*comparison.others, *sorted(lost)])
-        return comparison, [Pair(label, label, baseline) for label in labels], []
-    old = read(options.address, [options.against], options.where)
+def is_across(options: Gate) -> bool:
+    """Whether the arms are held against another study, or other results."""
+    return options.against not in (None, options.study)
+
+
+def _of_store(new: StudyRuns, options: Gate) -> Comparison:
+    """The study alone, or with the one that it is judged against, in which its arms begin with PREFIX."""
+    if not is_across(options):
+        return new.compared([options.baseline], options.along)
+    old = read(options.address, [present(options.against)], options.where)
     shared = {run.run_id for run in old.runs}
     renamed = [
         replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
@@ -379,11 +380,10 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
         if not any(run.status == "finished" for run in runs):
             raise InputError(f"study {study!r} has no finished run; gate needs finished runs of both")
     runs = oldest_first([*old.runs, *renamed])
-    both = StudyRuns(new.reader, f"{new.study} against {old.study}", runs).compared([FIRST], options.along)
-    return both, *_across(both, options)
+    return StudyRuns(new.reader, f"{new.study} against {old.study}", runs).compared([FIRST], options.along)
 
 
-def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
+def _of_files(options: Gate) -> Comparison:
     """Gate on results of any tool, in one file or folder or in two."""
     asked, against = results.asked_of(options), options.against
     new = results.rows_of(present(options.results), asked)
@@ -395,12 +395,7 @@ def _of_files(options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
         raise InputError(f"these results have several scores per task: expected metric= with one of {scores}")
     name = f"{options.results} against {against}" if against else str(options.results)
     reader = ResultsReader(found, name)
-    comparison = StudyRuns(reader, name, reader.runs(name)).compared([FIRST if against else options.baseline])
-    if against:
-        old = [label for label in comparison.labels if not label.startswith(PREFIX)]
-        alone = len(old) == 1 and PREFIX + old[0] not in comparison.labels
-        return comparison, *_across(comparison, replace(options, baseline=options.baseline or (old[0] if alone else None)))
-    return comparison, [Pair(label, label, comparison.baseline) for label in _named("arm", options.arm, comparison.others)], []
+    return StudyRuns(reader, name, reader.runs(name)).compared([FIRST if against else options.baseline])
 
 
 OF_TOOLS = {LATENCY: ("ms", "s", "tokens/s", "samples/s"), MEMORIES[0]: ("bytes",)}
@@ -418,14 +413,25 @@ def _of_tools(comparison: Comparison, limit: Limit) -> list[Limit]:
     return [replace(limit, metric=name) for name in found]
 
 
+def _within(comparison: Comparison, options: Gate) -> tuple[list[Pair], list[str]]:
+    """All arms with the baseline, those without a finished run too; every one of them has it as a counterpart."""
+    finished = {run.tags[tags.ARM] for run in comparison.runs}
+    unfinished = (run for run in comparison.left_out if not (comparison.tasks and run.is_pretraining))
+    lost = {run.tags[tags.ARM] for run in unfinished if tags.ARM in run.tags} - {*finished, comparison.baseline}
+    labels = _named("arm", options.arm, [*comparison.others, *sorted(lost)])
+    return [Pair(label, label, comparison.baseline) for label in labels], []
+
+
 def _across(comparison: Comparison, options: Gate) -> tuple[list[Pair], list[str]]:
     """Arms of two studies: each with the same arm of the other one, or all with the baseline; and those without another."""
     new = [label.removeprefix(PREFIX) for label in comparison.labels if label.startswith(PREFIX)]
     old = [label for label in comparison.labels if not label.startswith(PREFIX)]
     labels = _named("arm", options.arm, new)
-    if options.baseline is not None:
-        _named(f"arm of {options.against!r}", [options.baseline], old, "baseline")
-        return [Pair(name, PREFIX + name, options.baseline) for name in labels], []
+    is_alone = options.results and len(old) == 1 and old[0] not in new  # the only arm of other results is their baseline
+    baseline = old[0] if is_alone and options.baseline is None else options.baseline
+    if baseline is not None:
+        _named(f"arm of {options.against!r}", [baseline], old, "baseline")
+        return [Pair(name, PREFIX + name, baseline) for name in labels], []
     _named(f"arm of {options.against!r}", options.arm, old)
     gone = [] if options.arm else [name for name in old if name not in new]
     pairs = [Pair(name, PREFIX + name, name) for name in (*labels, *gone) if name in old]
@@ -474,8 +480,8 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
     failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
     idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]
     if not tested:
-        alone = options.against in (None, options.study)
-        result = f"failed: nothing to judge: {'the study has no other arm' if alone else 'the two sides have no arm in common'}"
+        why = "the two sides have no arm in common" if is_across(options) else "the study has no other arm"
+        result = f"failed: nothing to judge: {why}"
     elif failed:
         result = f"failed: {failed} of {counted(len(tested), 'test')}"
     else:

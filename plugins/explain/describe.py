@@ -138,8 +138,6 @@ def added_by_objective(config: RunConfig) -> list[str]:
         return []
     try:
         return [describe_shapes.of_objective(config)]
-    except InputError:
-        raise
     except ValueError as error:  # a teacher that does not fit
         raise InputError(str(error)) from error
 

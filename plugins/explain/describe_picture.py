@@ -9,6 +9,7 @@ from textwrap import wrap
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from harness.comparison.paired import grouped
 from harness.models.heads import Classifier
 from harness.plugins.explain.parts import Column, Part, Parts, columns, embedding_parts, head_parts
 from harness.plugins.explain.pictures import CENTRED, fitted, rounded, sheet
@@ -66,10 +67,7 @@ def architecture_of(model: Classifier, title: str, subtitle: str) -> Architectur
 
 def _layers(column: Column) -> list[Group]:
     """The layers of a column, equal ones grouped."""
-    alike: dict[Parts, list[int]] = {}
-    for place, layer in enumerate(column.layers):
-        alike.setdefault(layer, []).append(place)
-    groups = []
+    alike, groups = grouped((layer, place) for place, layer in enumerate(column.layers)), []
     for parts, places in alike.items():
         copies = [len({column.layers[place][at].modules for place in places}) for at in range(len(parts))]
         uses, used = len(places), {number for number, part in zip(copies, parts, strict=True) if part.parameters}

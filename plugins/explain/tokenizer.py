@@ -6,7 +6,9 @@ split most, on held-out text; with text= each word of that text. RUN, `model.ini
 BERT finds them. N texts.
 """
 
+import json
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +38,6 @@ from harness.paths import replaced
 from harness.plugins.explain.options import TOKENIZERS
 from harness.plugins.explain.options import Tokenizer as Options
 from harness.plugins.explain.pictures import STYLE, save
-from harness.plugins.explain.used_pieces import restricted
 from harness.plugins.shared.countdown import Countdown
 from harness.tasks.rows import load_table, with_labels
 from harness.terminal import LiveLine, live_line, table, wrapped
@@ -201,6 +202,48 @@ def _trained(kind: str, settings: TokenizerConfig, train: Iterable[str]) -> Toke
     return tokenizer
 
 
+# Pieces that texts use
+
+
+def restricted(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokenizer:
+    """The tokenizer with the pieces of these texts alone, with special pieces and with single characters, in their order.
+
+    It cuts the texts as before: the longest piece that fits is still there, and no longer one is new. InputError for pieces
+    that are chosen in another way than WordPiece's.
+    """
+    content = json.loads(tokenizer.to_str())
+    if content["model"]["type"] != "WordPiece":
+        raise InputError(f"keep=used cuts WordPiece vocabularies only, not {content['model']['type']}")
+    inside, special = content["model"]["continuing_subword_prefix"], tokenizer.get_added_tokens_decoder()
+    kept = {piece.content for piece in special.values()} | {content["model"]["unk_token"]}
+    for text in texts:
+        kept.update(tokenizer.encode(text, add_special_tokens=False).tokens)
+    ordered = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    pieces = [piece for piece, _ in ordered if piece in kept or len(piece.removeprefix(inside)) == 1]
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    content["model"]["vocab"] = {piece: number for piece, number in numbers.items() if piece in content["model"]["vocab"]}
+    for added in content["added_tokens"]:
+        added["id"] = numbers[added["content"]]
+    _renumber(content["post_processor"], numbers)
+    content["truncation"] = content["padding"] = None
+    return Tokenizer.from_str(json.dumps(content))
+
+
+def _renumber(part: object, numbers: dict[str, int]) -> None:
+    """In the template around texts, special pieces by name have new numbers; in both forms that the library writes."""
+    if isinstance(part, dict):
+        if "ids" in part and "tokens" in part:
+            part["ids"] = [numbers[piece] for piece in part["tokens"]]
+        for role in ("cls", "sep"):
+            if isinstance(part.get(role), list):
+                part[role] = [part[role][0], numbers[part[role][0]]]
+        for value in part.values():
+            _renumber(value, numbers)
+    elif isinstance(part, list):
+        for value in part:
+            _renumber(value, numbers)
+
+
 # A text of the user
 
 
@@ -328,17 +371,8 @@ def pieces_of(offsets: list[Span], words: list[Span]) -> list[list[int]]:
 
     A piece may cover several words, and one that marks the beginning of a word covers no character.
     """
-    of_words, first = [], 0
-    for start, end in words:
-        while first < len(offsets) and offsets[first][1] <= start and offsets[first] != (start, start):
-            first += 1
-        place, mine = first, []
-        while place < len(offsets) and offsets[place][0] < end:
-            if offsets[place][1] > start or offsets[place] == (start, start):
-                mine.append(place)
-            place += 1
-        of_words.append(mine)
-    return of_words
+    begins, ends = [begin for begin, _ in offsets], [max(end, begin + 1) for begin, end in offsets]
+    return [[*range(bisect_right(ends, start), bisect_left(begins, end))] for start, end in words]
 
 
 def percent(share: float) -> str:

@@ -33,6 +33,8 @@ class Known(msgspec.Struct):
 
     columns: dict[str, str]
     metrics: dict[str, tuple[str, str]]
+    base: dict[str, tuple[str, float]]
+    synonyms: dict[str, str]
     headlines: dict[str, str]
     designs: dict[Design, str]
     covers: dict[Design, str]
@@ -45,14 +47,9 @@ COLUMNS = KNOWN.columns
 NAMES = ("arm", "task", "seed", "metric")
 """Columns that say what a value over all items is of."""
 SCORE = "score"
-BASE = {"share": (SCORE, 1.0), "percent": (SCORE, 0.01), "us": ("ms", 1e-3), "ns": ("ms", 1e-6)}
-"""Unit -> the unit that reports have, and what one of it is there; all others are their own. Errors are no score."""
 SIZES = ("ms", "s", "bytes", "tokens/s", "samples/s")
 """Base units of what cannot be below 0."""
 HIGHER, LOWER = "higher", "lower"
-SYNONYMS = {"%": "percent", "percentage": "percent", "seconds": "s", "sec": "s", "milliseconds": "ms", "maximize": HIGHER}
-SYNONYMS |= {"minimize": LOWER} | {name: name for name in (*BASE, *SIZES, HIGHER, LOWER)}
-"""Unit or direction as others write it, in lower case -> its name here."""
 RANGES = {"value": (-1e100, 1e100), "items": (1, 1e15), "error": (0, 1e100)}
 """Column of numbers -> the smallest and the largest, whose squares are numbers, too."""
 SIGNED = re.compile(r"(main_)?score|mcc|matthews.*|.*(pearson|spearman).*|kendall")
@@ -192,13 +189,13 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
     by_name = next((said for pattern, said in KNOWN.metrics.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
     chosen = []
     for key, asked, named in (("unit", unit, by_name[0]), ("direction", direction, by_name[1])):
-        stated = sorted({SYNONYMS.get(text.casefold(), text) for text in map(str, rows[key].dropna().unique())})
+        stated = sorted({KNOWN.synonyms.get(text.casefold(), text) for text in map(str, rows[key].dropna().unique())})
         if len(stated) > 1:
             raise InputError(f"{metric} has the {key}s {some_of(stated, NAMED)}: expected one {key} for a metric")
         if not (one := (*stated, asked or named)[0]):
             choices = "share, percent, ms, bytes, 1, ..." if key == "unit" else f"{HIGHER} or {LOWER}"
             raise InputError(f"neither the files nor its name say the {key} of {metric}: expected {key}= ({choices})")
-        chosen.append(SYNONYMS.get(one.casefold(), one))
+        chosen.append(KNOWN.synonyms.get(one.casefold(), one))
     if by_name[0] == "share" and chosen[0] not in ("share", "percent", SCORE):
         raise InputError(f"{metric} has the unit {chosen[0]!r}: expected share or percent")
     if several and rows["direction"].isna().all() and by_name[1] not in ("", chosen[1]):
@@ -207,7 +204,7 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
         raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {HIGHER} or {LOWER}")
     if by_name[1] not in ("", chosen[1]) and plain(metric) not in ("score", "main_score"):
         raise InputError(f"{metric} has the direction {chosen[1]!r}: expected {by_name[1]}, or another name of the metric")
-    base, unit_size = BASE.get(chosen[0], (chosen[0], 1.0))
+    base, unit_size = KNOWN.base.get(chosen[0], (chosen[0], 1.0))
     is_share = base == SCORE
     base = "share" if is_share and chosen[1] == LOWER else base
     values = rows["value"] * unit_size

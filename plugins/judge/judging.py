@@ -19,7 +19,7 @@ from harness.errors import InputError, some_of, unknown
 from harness.plugins.judge import frame, results
 from harness.plugins.judge.frame import NAMED
 from harness.plugins.judge.options import Files, Judge
-from harness.plugins.judge.ranks_text import ranks_section
+from harness.plugins.judge.ranks import ranks_section
 from harness.plugins.judge.results import ResultsReader
 from harness.reports import render, report
 from harness.reports.read import GROUP, StudyRuns, read
@@ -27,7 +27,7 @@ from harness.reports.reading.sqlite_reader import SqliteReader
 from harness.reports.reading.store import Folders, Output, Packed, Reader
 from harness.reports.reading.study import Options, Study
 from harness.reports.screen import ALL, screen
-from harness.reports.writing.tables import COLUMNS, Line, score_title, spread_and_change
+from harness.reports.writing.tables import COLUMNS, Line, measured, score_title
 from harness.terminal import wrapped
 
 
@@ -79,12 +79,12 @@ def _lines(comparison: Comparison) -> Iterator[Line]:
     names = [HEADLINE, *results_of(comparison.runs)[len(RESULTS) :]]
     for (place, over), name in product(places.items(), names):
         scores = {score_title(section) for section in over.sections}
-        title = metrics.get(name).title if name != HEADLINE else scores.pop() if len(scores) == 1 else "score"
-        unit, direction = metrics.get(name).unit.replace("score", "share"), metrics.get(name).direction.value
+        metric = metrics.get(name)
+        title = metric.title if name != HEADLINE else scores.pop() if len(scores) == 1 else "score"
         for label in over.labels:
             if spread := over.spread(label, name):
-                line = {"task": place, "arm": label, "metric": title, "unit": unit, "direction": direction}
-                yield line | spread_and_change(spread, over.change(label, name))
+                line = measured(metric, spread, over.change(label, name)) | {"task": place, "arm": label, "metric": title}
+                yield line | {"unit": metric.unit.replace("score", "share")}
 
 
 def verdicts(reader: Reader, baselines: Sequence[str], options: Options | None = None) -> Verdicts:

@@ -4,8 +4,7 @@ from matplotlib.figure import Figure
 
 from harness import metrics
 from harness.document import Section
-from harness.plugins.judge.ranks import Ranking
-from harness.plugins.judge.ranks_text import letters_text, name_of, rank_text, rankings_of, ranks_section
+from harness.plugins.judge.ranks import Ranking, letters_text, name_of, rank_text, rankings_of, ranks_section
 from harness.plugins.pictures import plots
 from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study

@@ -68,11 +68,8 @@ def chosen(names: Sequence[str], asked: Asked, known: Mapping[str, str], where: 
         fitting = [name for name in names if re.fullmatch(NAMES[own], PREFIX.sub("", name.casefold())) and name not in taken]
         if len(fitting) > 1 or (not fitting and own in ("arm", "task", "value")):
             which = f"{' and '.join(fitting)} may each be" if fitting else "no column is known to be"
-            by_flag, wide = (
-                ("", "metric" if fitting else "seed")
-                if own == "value"
-                else (f", {own}=TEXT, columns=path=.../{{{own}}}/...", own)
-            )
+            wide = own if own != "value" else "metric" if fitting else "seed"
+            by_flag = f", {own}=TEXT, columns=path=.../{{{own}}}/..." if own != "value" else ""
             by_column = f"columns={wide}=A+B where each {wide} has a column of values"
             raise InputError(f"{which} the {own}: expected columns={own}=NAME{by_flag}, or {by_column}; {there}")
         result |= {own: fitting} if fitting else {}

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from harness import paths
+from harness.comparison.paired import grouped
 from harness.errors import InputError, unknown
 from harness.plugins.shared import status
 from harness.plugins.shared.status import CommandStatus, RunStatus
@@ -94,10 +95,10 @@ def _place(folder: Path) -> str:
 
 def _by_seed(runs: list[RunStatus]) -> dict[str, RunStatus]:
     """`albert, tiny, bag, seeds 0, 1` -> the first of the runs that differ in their seed alone, and ended alike."""
-    alike: dict[tuple[object, ...], list[RunStatus]] = {}
-    for run in runs:
-        key = run.title.rpartition(SEED)[0] or run.title, run.state, run.is_untimed, run.reason, run.said, run.retries
-        alike.setdefault(key, []).append(run)
+    alike = grouped(
+        ((run.title.rpartition(SEED)[0] or run.title, run.state, run.is_untimed, run.reason, run.said, run.retries), run)
+        for run in runs
+    )
     titles = {}
     for first, *others in alike.values():
         seeds = [run.title.rpartition(SEED)[2] for run in (first, *others)]

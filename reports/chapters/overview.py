@@ -201,16 +201,20 @@ def _head(over: Overall, name: str, text: str) -> str:
     return f"{'mean ' * differs}{escape(text)}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
 
 
-def cell(over: Overall, label: str, name: str) -> Cell:
-    """Value with its spread and change, and the number of tasks if some are missing."""
+def cell(over: Overall, label: str, name: str, scale: tuple[float, str] | None = None) -> Cell:
+    """Value with its spread and change, and the number of tasks if some are missing.
+
+    `scale`: what the values of the column are divided by, and its unit, which is in the head.
+    """
     spread, metric = over.spread(label, name), metrics.get(name)
     if spread is None:
         return Cell(DASH)
-    exact = metric.deterministic or spread.minimum == spread.maximum
-    text = formats.value(spread.mean, metric.unit, None if exact else spread.sd)
+    sd = None if metric.deterministic or spread.minimum == spread.maximum else spread.sd
+    text = formats.value(spread.mean, metric.unit, sd, scale)
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
-    text += f" ({of} of {most} tasks)" if of < most and (name == HEADLINE or of != len(over.having(label, HEADLINE))) else ""
+    if of < most and (name == HEADLINE or of != len(over.having(label, HEADLINE))):
+        text += f" ({of} of {most}{'' if scale else ' tasks'})"
     if name in (HEADLINE, LOSS):
         runs = [run for row in over.rows(label, name) for run in row.runs]
         text += f" {WARNED}" * any(map(findings.is_warned, runs)) + tables.selection_mark(runs)

@@ -80,9 +80,12 @@ def scaling(unit: str, value: float) -> tuple[float, str, int]:
     return 1.0, "" if unit in (*SHARES, "loss", "1") else unit, digits
 
 
-def value(number: float, unit: str, sd: float | None = None) -> str:
-    """`12.3 ms`, or `12.3 ± 0.4 ms` with a standard deviation."""
+def value(number: float, unit: str, sd: float | None = None, scale: tuple[float, str] | None = None) -> str:
+    """`12.3 ms`, or `12.3 ± 0.4 ms` with a standard deviation; without the unit where it is that of a `scale`."""
     factor, name, digits = scaling(unit, number)
+    if scale:
+        digits = digits if name == scale[1] else decimals(number / scale[0])
+        factor, name = scale[0], ""
     spread = f" ± {plain(sd / factor, digits)}" if sd is not None else ""
     return f"{plain(number / factor, digits)}{spread} {name}".rstrip()
 

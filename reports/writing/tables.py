@@ -333,10 +333,8 @@ def summary(comparison: Comparison) -> list[Line]:
         (of, row, name) for of in comparison.sections for row in of.rows for name in results_of(of.runs)
     ):
         if spread := row.spread(name):
-            metric = metrics.get(name)
             line = {"task": section.task, "conditions": section.conditions} | arm_columns(row)
-            line |= {"metric": name, "unit": metric.unit, "direction": metric.direction.value}
-            lines.append(line | spread_and_change(spread, section.change(row, name)))
+            lines.append(line | measured(metrics.get(name), spread, section.change(row, name)))
     return lines
 
 
@@ -363,9 +361,10 @@ def arm_columns(row: Row) -> Line:
     return {"arm": row.label, "model": row.first.tags[tags.MODEL], "scale": row.first.tags[tags.SCALE]}
 
 
-def spread_and_change(values: Spread, change: Change | None) -> Line:
-    """Columns of a spread and of the change against the baseline, none of those where there is no change."""
-    line: Line = {"n": values.n, "mean": values.mean, "sd": values.sd, "min": values.minimum, "max": values.maximum}
+def measured(metric: Metric, values: Spread, change: Change | None) -> Line:
+    """Columns of a metric, its spread, and its change against the baseline, none of those where there is no change."""
+    line: Line = {"metric": metric.name, "unit": metric.unit, "direction": metric.direction.value}
+    line |= {"n": values.n, "mean": values.mean, "sd": values.sd, "min": values.minimum, "max": values.maximum}
     if change:
         low, high = change.interval or (None, None)
         line |= {"baseline_mean": change.baseline_mean, "change": change.absolute, "change_percent": change.percent}

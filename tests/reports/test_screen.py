@@ -74,6 +74,14 @@ def test_the_note_of_a_warning_names_no_chapter(make_run):
     assert note == "† Training warning: the run's line and the report name it."
 
 
+def test_a_score_with_a_warning_that_was_also_selected_has_both_signs(make_run):
+    selected = {"finetune.keep_best": "validation"}
+    runs = [make_run(arm, 0, {"eval/score": 0.8}, selected, **{tags.WARNING: "it fell", tags.NOTES: "falling"}) for arm in "ab"]
+    shown = screen(compare("s", runs, "a"))
+    assert texts(shown) == {"a": ["0.800 † §"], "b": ["0.800 † §"]}
+    assert sum(note.startswith(("†", "§")) for note in shown.notes) == 2
+
+
 def test_an_arm_that_lacks_tasks_says_of_how_many_its_mean_is(scored):
     runs = [*scored("base", {"sst2": [0.8], "rte": [0.6]}), *scored("b", {"sst2": [0.9]})]
     shown = screen(compare("s", runs))

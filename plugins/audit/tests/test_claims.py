@@ -15,7 +15,7 @@ from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.plugins.audit.claims import Claim, MemoryPart, ModelPart, Reading, Relation, Score, arms_of, read, read_all
 from harness.plugins.audit.command import settle
-from harness.plugins.audit.measures import Shapes
+from harness.plugins.audit.measures import Instruments
 from harness.plugins.audit.scores import facts_of
 from harness.plugins.audit.verdicts import Measured, Point
 
@@ -126,7 +126,7 @@ def shipped() -> list[tuple[Claim, Reading]]:
 
 
 def test_what_the_shipped_claims_speak_of_exists(shipped):
-    shapes = Shapes()
+    shapes = Instruments()
     for claim, reading in shipped:
         if reading.measure == "published":
             continue
@@ -198,7 +198,7 @@ def test_every_shipped_claim_on_training_says_how_it_would_be_settled(shipped):
 
 def test_totals_of_the_notebook_are_explained_to_the_last_parameter():
     """What the notes of two claims say: matrices and biases that its formula has, and BERT has not, or the reverse."""
-    shapes, width, inner = Shapes(), 768, 3072
+    shapes, width, inner = Instruments(), 768, 3072
     matrix = width * inner + inner
     gated = "model.gated_feed_forward=true model.feed_forward_size=3072"
     assert shapes.parameters(f"model=base scale=base {gated}", "total") - width == 137_831_426

@@ -4,14 +4,14 @@ import pytest
 
 from harness.errors import InputError
 from harness.plugins.audit import claims
-from harness.plugins.audit.measures import Instruments, Shapes, measure
+from harness.plugins.audit.measures import Instruments, measure
 
 TINY = "model=base scale=tiny"
 
 
 @pytest.fixture(scope="module")
 def tools() -> Instruments:
-    return Instruments(Shapes(), timed=True, vocab_file=None, finished_runs=list)
+    return Instruments(timed=True)
 
 
 def values(reading: claims.Reading, tools: Instruments) -> list:
@@ -114,7 +114,7 @@ def test_ids_are_at_least_words_and_two(tools, tmp_path):
     assert "vocab_file=FILE" in without.missing
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "ba", "##nk"]))
-    known = Instruments(tools.shapes, False, str(path), list)
+    known = Instruments(vocab_file=str(path))
     assert values(claims.Encoded(texts=["The bank"]), known) == ["2 5 6 7 3"]
     pieces = measure(claims.Encoded(texts=["The bank", "the"], pieces=True), known).points
     assert [(one.value, one.where) for one in pieces] == [("the ba ##nk", {"text": "The bank"}), ("the", {"text": "the"})]
@@ -149,7 +149,7 @@ def test_days_of_pretraining_are_flops_over_rate(tools):
 @pytest.mark.long
 def test_a_speed_is_timed_on_request_alone(tools):
     shallow = claims.Speed(of=f"{TINY} model.num_hidden_layers=1", against=f"{TINY} model.num_hidden_layers=6", lengths=[64])
-    untimed = Instruments(tools.shapes, False, None, list)
+    untimed = Instruments()
     assert "--measure" in measure(shallow, untimed).missing
     (point,) = measure(shallow, tools).points
     assert -1 < point.low <= point.value <= point.high

@@ -19,7 +19,7 @@ from harness.config import compose
 from harness.plugins.audit import claims, record, scores
 from harness.plugins.audit import command as audit
 from harness.plugins.audit.claims import Claim, read_all
-from harness.plugins.audit.measures import Instruments, Shapes
+from harness.plugins.audit.measures import Instruments
 from harness.plugins.audit.options import Audit
 from harness.plugins.audit.verdicts import SETTLED, Measured
 from harness.study.plan import PlannedRun, plan
@@ -67,7 +67,7 @@ def printed(output) -> dict[str, str]:
     """Of all shipped claims, before anything is trained or timed."""
     every = (*TRAINED.values(), *OTHERS.values())
     selected = [msgspec.structs.replace(claim, readings={"it": deciding(claim)}) for claim in every]
-    tools = Instruments(Shapes(), timed=False, vocab_file=None, finished_runs=list)
+    tools = Instruments()
     settled = [audit.settle(claim, audit.measured(claim, tools)) for claim in selected]
     assert {claim.verdict for claim in settled} == {"undecided"}
     return commands_in(audit.text(settled))

@@ -13,7 +13,7 @@ from harness.metrics import METRICS
 from harness.paths import CLAIMS, conf_directory
 from harness.plugins.audit.claims import TableScore, read, read_all
 from harness.plugins.audit.command import settle, text
-from harness.plugins.audit.measures import Shapes
+from harness.plugins.audit.measures import Instruments
 from harness.plugins.audit.tables import command, compare
 from harness.plugins.audit.verdicts import of_reading
 
@@ -188,7 +188,7 @@ def test_a_wrong_table_is_one_line(old, new, message, tmp_path, monkeypatch, cap
 def test_shipped_tables_are_sourced_and_speak_of_what_exists():
     rows = [reading for path in TABLES.glob("*.csv") for claim in read(path) for reading in claim.readings.values()]
     assert len({each.paper for each in rows}) >= 5
-    shapes = Shapes()
+    shapes = Instruments()
     for each in rows:
         assert re.match(r"arXiv:\d{4}\.\d{5}$", each.paper)
         assert {f"eval/{name}" for name in each.metric.split("+")} <= METRICS.keys()

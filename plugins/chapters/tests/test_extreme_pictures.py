@@ -11,7 +11,7 @@ from matplotlib.transforms import Bbox
 
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.paired import grouped
-from harness.plugins.chapters import components, effects, factorial, opening, pictures
+from harness.plugins.chapters import components, effects, opening, pictures
 from harness.plugins.pictures import plots
 from harness.reports.writing import findings
 
@@ -188,7 +188,7 @@ def test_effects(make_run, changes: int):
             runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
     comparison = compare("s", runs)
     with mpl.rc_context(fname=plots.STYLE):
-        figure = effects.forest([factorial.design(section) for section in comparison.selected_tasks])
+        figure = effects.forest([effects.design(section) for section in comparison.selected_tasks])
         check(drawn(figure))
     of_first = [line.get_xdata()[0] for axes in figure.axes for line in axes.lines if names[0] in line.get_label()]
     assert min(of_first) == pytest.approx(-80, abs=0.5)

@@ -10,7 +10,7 @@ from harness import tags
 from harness.comparison import by_launch
 from harness.comparison.compare import compare
 from harness.comparison.verdicts import Verdict
-from harness.plugins.chapters import factorial
+from harness.plugins.chapters import effects as factorial
 
 GAINS = {"a": 0.02, "b": 0.01, "c": -0.03}
 SETTINGS = {"a": {"model.x": "1", "model.y": "2"}, "b": {"model.z": "True"}, "c": {"model.depth": "1"}}

@@ -16,7 +16,7 @@ from harness.measure.records import Request
 from harness.measure.subject import Subject
 from harness.models.heads import build_classifier
 from harness.plugins.costs import trace
-from harness.plugins.costs.components import COMPONENTS, component_of, of_range, ranges
+from harness.plugins.costs.trace import COMPONENTS, component_of, of_range, ranges
 from harness.training.measured_steps import TrainingSteps
 
 CONF = Path(__file__).parents[3] / "conf"

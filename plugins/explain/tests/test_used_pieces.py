@@ -12,7 +12,7 @@ from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import rows_in
 from harness.errors import InputError
-from harness.plugins.explain.used_pieces import restricted
+from harness.plugins.explain.tokenizer import restricted
 
 WORDS = ["the", "cat", "sat", "on", "mat", "matter", "##ter", "##ting", "sit", "dog", "dogs", "un", "##able"]
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
