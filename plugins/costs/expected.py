@@ -2,10 +2,12 @@
 
 Time and memory of a run are those of a finished replicate on this machine, or of a probe: the run itself for a few steps, in a
 worker of its own. A probe's time is extrapolated: its start, then its seconds per step for all steps; evaluation counts a third
-of a training step for each example. What is neither known nor probed is None.
+of a training step for each example. A probe's memory is raised to that of the longest batch
+by formula. What is neither known nor probed is None.
 """
 
 import contextlib
+import math
 import os
 import shutil
 import subprocess
@@ -27,14 +29,15 @@ from harness.hardware import facts
 from harness.measure import flops, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
+from harness.measure.subject import step_shape
 from harness.models.adapt import adapt
 from harness.models.heads import on_meta
-from harness.plugins.shared import pretraining_heads
+from harness.plugins.shared import memory_formula, pretraining_heads
 from harness.study import WORKER, run_folder, timing_session
 from harness.study.forecast import Pace, earlier, is_done, kind_of, memory_of
 from harness.study.plan import PlannedRun
 from harness.tasks import prepared
-from harness.tasks.batches import padded_shapes, step_of_lengths
+from harness.tasks.batches import Split, padded_shapes, step_of_lengths
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry
 from harness.training import finetune, pretrain, pretrain_steps
@@ -192,7 +195,21 @@ def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[s
     data = prepared.read(run.config, run.inputs.rows)
     examples = sum(len(split) for split in (data.validation, *data.more.values()))
     evaluation = FORWARD_SHARE * examples / results["finetune/samples_per_s"]
+    if memory and needed.steps:
+        memory *= _growth(run, present(data.train), needed.steps, int(results["steps"]))
     return Pace(seconds - trained + whole + evaluation, memory, source)
+
+
+def _growth(run: PlannedRun, split: Split, steps: int, probed: int) -> float:
+    """Memory of the longest batch over that of the probe's longest, by formula; 1 where that is unknown."""
+    config = run.config
+    shapes = [*padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))]
+    found = []
+    for part in (shapes, shapes[: probed * len(shapes) // steps]):
+        rows, length = max(part, key=math.prod)
+        shape = step_shape(replace(config, measure=replace(config.measure, length=length)), rows // split.group)
+        found.append(memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total)
+    return found[0] / found[1] if all(found) else 1.0
 
 
 @dataclass(frozen=True)
@@ -231,7 +248,8 @@ def of_session(planned: list[PlannedRun], probing: bool) -> Timing | None:
     if probing:
         run = next(iter(shapes.values()))
         with _scratch(run.config.output) as folder:
-            began = time.monotonic()
-            outcome = launch(run.config, Request(TIMING, 0, (run.inputs.rows,)), Path(folder))
+            for _ in range(2):  # the first waits for the import of the libraries, which a session does once
+                began = time.monotonic()
+                outcome = launch(run.config, Request(TIMING, 0, (run.inputs.rows,)), Path(folder))
             launch_s = time.monotonic() - began if outcome.code == 0 else None
     return Timing(len(shapes), replicates, rounds, launch_s)
