@@ -343,8 +343,7 @@ def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = 
     runs = [[run for row in of_side for run in row.runs] for of_side in rows]
     floor = None
     if metric.is_score:
-        one_each = [pairing.item for pairing in pairings if pairing.item]
-        floor = fmean(one_each) if one_each else None  # one item in every task
+        floor = one_item(pairings)
     elif metric.unit == "bytes":
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
     design = design or design_of(run for pairing in pairings for run in pairing.runs)
@@ -368,6 +367,12 @@ def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = 
     if reason := comparable.why_not(name, *runs):
         result = Change(result.n, result.baseline_mean, result.absolute, None, Verdict.OPEN, reason=reason)
     return replace(result, seconds=total(pairing.seconds for pairing in pairings))
+
+
+def one_item(pairings: Sequence[Pairing]) -> float | None:
+    """By how much a mean over tasks changes with one item in every task; None where their number is unknown."""
+    each = [pairing.item for pairing in pairings if pairing.item]
+    return fmean(each) if each else None
 
 
 def over_tasks(tasks: Sequence[Values], logs: bool) -> Values:
