@@ -318,13 +318,15 @@ def total(values: Iterable[float | None]) -> float | None:
     return None if None in known else math.fsum(value for value in known if value is not None)
 
 
-def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = None) -> Change | None:
+def change_over(
+    pairings: Sequence[Pairing], name: str, design: Design | None = None, values: Sequence[Values] | None = None
+) -> Change | None:
     """The change of an arm in a metric over tasks, as if it were the only test.
 
     Means over tasks are taken for every replicate, or round of launches, before anything is compared. `design`: what repeats,
     in place of what the section says; over tasks, each one's mean over seeds is a value, whose scatter includes that of seeds
-    and items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock of each
-    training says alone.
+    and items. `values`: the means of both arms, where they are taken. None where nothing can be paired, for timings that were
+    not launched side by side, and for what the clock of each training says alone.
     """
     metric = metrics.get(name)
     if metric.compared is Compared.OWN_CLOCK:
@@ -343,12 +345,13 @@ def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = 
     runs = [[run for row in of_side for run in row.runs] for of_side in rows]
     floor = None
     if metric.is_score:
-        floor = one_item(pairings)
+        one_each = [pairing.item for pairing in pairings if pairing.item]
+        floor = fmean(one_each) if one_each else None  # one item in every task
     elif metric.unit == "bytes":
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
     design = design or design_of(run for pairing in pairings for run in pairing.runs)
     of_replicates = by_task if design is Design.TASKS else over_tasks
-    before, after = (of_replicates(of_side, logs) for of_side in each)
+    before, after = values or (of_replicates(of_side, logs) for of_side in each)
     first = runs[0][0]
     result = change(
         metric,
@@ -367,12 +370,6 @@ def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = 
     if reason := comparable.why_not(name, *runs):
         result = Change(result.n, result.baseline_mean, result.absolute, None, Verdict.OPEN, reason=reason)
     return replace(result, seconds=total(pairing.seconds for pairing in pairings))
-
-
-def one_item(pairings: Sequence[Pairing]) -> float | None:
-    """By how much a mean over tasks changes with one item in every task; None where their number is unknown."""
-    each = [pairing.item for pairing in pairings if pairing.item]
-    return fmean(each) if each else None
 
 
 def over_tasks(tasks: Sequence[Values], logs: bool) -> Values:

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from harness.study import WORKER, run_folder, timing_session
 from harness.study.forecast import Pace, earlier, is_done, kind_of, memory_of
 from harness.study.plan import PlannedRun
 from harness.tasks import prepared
-from harness.tasks.batches import Split, padded_shapes, step_of_lengths
+from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry
 from harness.training import finetune, pretrain, pretrain_steps
@@ -61,6 +61,7 @@ class Work:
     steps: int  # 0 without training, and for a budget in seconds
     flops: float | None  # forward and backward of all steps; None for a budget in seconds
     seconds: float | None = None  # the budget, where it is one of time
+    batches: tuple[tuple[int, int], ...] = ()  # rows and tokens of each row, of a fine-tuning
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ def work(run: PlannedRun) -> Work:
         else:  # its answers are computed once
             answers = finetune.flops_of_answers(loaded, split, config.finetune.eval_batch_size)
     cost = flops.of_training(model, teacher)
-    padded = padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))
-    return Work(parameters, steps, answers + sum(cost(*shape) for shape in padded))
+    padded = tuple(padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware)))
+    return Work(parameters, steps, answers + sum(cost(*shape) for shape in padded), batches=padded)
 
 
 def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
@@ -195,21 +196,15 @@ def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[s
     data = prepared.read(run.config, run.inputs.rows)
     examples = sum(len(split) for split in (data.validation, *data.more.values()))
     evaluation = FORWARD_SHARE * examples / results["finetune/samples_per_s"]
-    if memory and needed.steps:
-        memory *= _growth(run, present(data.train), needed.steps, int(results["steps"]))
+
+    def needs(batches: Sequence[tuple[int, int]]) -> int:
+        rows, length = max(batches, key=math.prod)
+        shape, options = replace(step_shape(run.config, 1), batch_size=rows, length=length), run.config.finetune
+        return memory_formula.parts(shape, run.config.hardware, options.activation_checkpointing).total or 1
+
+    if memory and needed.batches:
+        memory *= needs(needed.batches) / needs(needed.batches[: int(results["steps"])])
     return Pace(seconds - trained + whole + evaluation, memory, source)
-
-
-def _growth(run: PlannedRun, split: Split, steps: int, probed: int) -> float:
-    """Memory of the longest batch over that of the probe's longest, by formula; 1 where that is unknown."""
-    config = run.config
-    shapes = [*padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))]
-    found = []
-    for part in (shapes, shapes[: probed * len(shapes) // steps]):
-        rows, length = max(part, key=math.prod)
-        shape = step_shape(replace(config, measure=replace(config.measure, length=length)), rows // split.group)
-        found.append(memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total)
-    return found[0] / found[1] if all(found) else 1.0
 
 
 @dataclass(frozen=True)

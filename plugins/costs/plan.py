@@ -4,8 +4,6 @@ One row for runs that differ in seeds alone, in the order typed: what is done, p
 time of one run. Time and memory are those of earlier runs on this machine; where there are none, `--probe` times a few steps.
 """
 
-from collections.abc import Iterable
-
 from harness.comparison.paired import POWER
 from harness.config.choices import KeepBest, Sampler, Until
 from harness.config.schema import RunConfig
@@ -164,14 +162,10 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
         lines.append(f"Search trials, before these runs: {scaled(sum(flops), 'FLOP')} of training{known}")
     if timing is not None:
         count = f"{counted(timing.variants, 'variant')} and {counted(timing.replicates, 'A/A replicate')}"
-        rounds, ends = f"{_range(map(str, timing.rounds))} rounds", timing.seconds()
-        took = f": about {_range(map(duration, ends))}" if ends else ""
+        rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
+        took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
         lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")
         if ends and todo and not unknown:
             before = training + sum(seconds)
-            lines.append(f"In all about {_range(duration(before + end) for end in ends)}")
+            lines.append(f"In all about {duration(before + ends[0])} to {duration(before + ends[1])}")
     return [*map(wrapped, lines)]
-
-
-def _range(ends: Iterable[str]) -> str:
-    return " to ".join(dict.fromkeys(ends))

@@ -125,8 +125,7 @@ def numbers(first: Run, second: Run) -> list[Number]:
         is_shared = name in SHARED and (metric.unit in TIMES or name.endswith("/mfu"))
         if both != (None, None):
             every.append(Number(metric, *both, metric.compared is not Compared.OWN_CLOCK and (side_by_side or not is_shared)))
-    known = {**first.metrics, **second.metrics}
-    leading = {metrics.judged_by(name, known.__contains__): place for place, name in enumerate(SHOWN.overview)}
+    leading = {metrics.judged_by(name, first.metrics.get): place for place, name in enumerate(SHOWN.overview)}
 
     def place(one: Number) -> tuple[int, int, str, bool]:
         group = (*GROUPS, one.group).index(one.group), one.group

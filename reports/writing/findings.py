@@ -447,17 +447,12 @@ def _by_probe(comparison: Comparison) -> Iterator[str]:
 
 
 def unpaired(comparison: Comparison) -> Iterator[str]:
-    """Which arms share no seed with the baseline, by which scores and losses are compared."""
-    labels = [
-        label
-        for over, names in parts(comparison)
-        for name in {HEADLINE, LOSS} & names.keys()
-        for label in comparison.others
-        if over.shared(label, name) and not over.change(label, name)
-    ]
+    """Which arms share no seed with the baseline, by which scores are compared."""
+    over = overall.of_tasks(comparison)
+    labels = [one for one in comparison.others if over.shared(one, HEADLINE) and not over.change(one, HEADLINE)]
     if labels:
-        names = f"with {escape(comparison.baseline)}**: {listed(labels, most=MOST)}"
-        yield f"**No seed in common {names}. No verdict on scores: use the same seeds for all."
+        names = f"{escape(comparison.baseline)}**: {listed(labels, most=MOST)}"
+        yield f"**No seed in common with {names}. No verdict on scores: use the same seeds for all."
 
 
 def unfinished(comparison: Comparison) -> Iterator[str]:

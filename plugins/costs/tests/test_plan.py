@@ -124,7 +124,7 @@ def test_the_trials_of_a_search_are_counted_with_their_epochs_and_without_the_ro
     text.runs[0].config = resolve.pretraining_of(run)  # which the trials share
     lines = plan.summary([text, made], Timing(1, 0, (1, 1), 20.0))
     assert "Search trials, before these runs: 3.6 GFLOP of training, about 3 min" in lines
-    assert lines[-1] == "In all about 21 min 40 s"
+    assert lines[-1] == "In all about 21 min 40 s to 21 min 40 s"
     (line,) = plan.extrapolated([text, made], Plan(price=36.0))
     assert line.startswith("Extrapolated: about 21 min 20 s of one device, 12.80 at 36 an hour")
 
