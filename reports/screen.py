@@ -65,7 +65,12 @@ def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
     )
     same = [f"{names[name]} {_value(over, labels[0], name)}" for name in costs if name not in (*differing, *columns)]
     notes = [*_legend(over, table, columns), *([f"Equal for all arms: {', '.join(same)}."] if same else [])]
-    notes += [*_open(comparison, outcomes), *findings.unfinished(comparison), *findings.selected(comparison)]
+    notes += [
+        *_open(comparison, outcomes),
+        *findings.unpaired(comparison),
+        *findings.unfinished(comparison),
+        *findings.selected(comparison),
+    ]
     notes += [f"Names leave out what all arms share: {shared}."] if (shared := concise.shared_parts(over.labels)) else []
     if len(labels) < len(over.labels):
         notes.insert(0, f"The best {len(labels)} of {len(over.labels)} arms; the report has all.")

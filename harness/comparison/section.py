@@ -318,13 +318,15 @@ def total(values: Iterable[float | None]) -> float | None:
     return None if None in known else math.fsum(value for value in known if value is not None)
 
 
-def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = None) -> Change | None:
+def change_over(
+    pairings: Sequence[Pairing], name: str, design: Design | None = None, values: Sequence[Values] | None = None
+) -> Change | None:
     """The change of an arm in a metric over tasks, as if it were the only test.
 
     Means over tasks are taken for every replicate, or round of launches, before anything is compared. `design`: what repeats,
     in place of what the section says; over tasks, each one's mean over seeds is a value, whose scatter includes that of seeds
-    and items. None where nothing can be paired, for timings that were not launched side by side, and for what the clock of each
-    training says alone.
+    and items. `values`: the means of both arms, where they are taken. None where nothing can be paired, for timings that were
+    not launched side by side, and for what the clock of each training says alone.
     """
     metric = metrics.get(name)
     if metric.compared is Compared.OWN_CLOCK:
@@ -349,7 +351,7 @@ def change_over(pairings: Sequence[Pairing], name: str, design: Design | None = 
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
     design = design or design_of(run for pairing in pairings for run in pairing.runs)
     of_replicates = by_task if design is Design.TASKS else over_tasks
-    before, after = (of_replicates(of_side, logs) for of_side in each)
+    before, after = values or (of_replicates(of_side, logs) for of_side in each)
     first = runs[0][0]
     result = change(
         metric,

@@ -131,6 +131,8 @@ def plan(composed: list[RunConfig], show: Callable[[str], object] = lambda _: No
             run.notes = [*filter(None, said), *run.notes]
             run.place = places[id(config)]
             same = planned.setdefault(run.folder, run)
+            if same is not run:
+                same.notes += run.notes
             if run.inputs.is_pretraining:  # which may serve several arms
                 continue
             first.setdefault(_stage(config, config.task.name), {}).setdefault(config.seed, same)

@@ -8,11 +8,10 @@ import functools
 from dataclasses import dataclass
 
 from harness import metrics
-from harness.comparison import paired
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import Values, spread
-from harness.comparison.section import HEADLINE, Row, Section, over_tasks, total
-from harness.comparison.verdicts import Change, change, corrected
+from harness.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
+from harness.comparison.verdicts import Change, corrected
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import Direction, Metric
@@ -63,13 +62,7 @@ class Column:
         pairings = [pairing for section, row in self.rows(label) if (pairing := section.against(row))]
         if not pairings:
             return None
-        floor = pairings[0].item if len(self.sections) == 1 else None
-        of_items = paired.over_tasks([pairing.items_error(HEADLINE) for pairing in pairings])
-        tells = paired.tells_of_tasks([pairing.tells(HEADLINE) for pairing in pairings])
-        both = self.numbers(self.sections[0].baseline), self.numbers(label)
-        looks = max(run.seed_looks for pairing in pairings for run in pairing.runs)
-        design, count = pairings[0].section.design, total(pairing.item and 1 / pairing.item for pairing in pairings)
-        return change(AVERAGE, *both, floor, items=of_items, tells=tells, looks=looks, design=design, count=count)
+        return change_over(pairings, HEADLINE, values=[self.numbers(of) for of in (self.sections[0].baseline, label)])
 
 
 @dataclass(frozen=True)

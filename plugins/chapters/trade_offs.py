@@ -123,7 +123,7 @@ FEW = """\
 Bootstrap over only {count} seeds: of two equal arms, the costlier model got more than 95 % in 19 % of simulated studies with 2
 seeds, 15 % with 3, 7 % with 5 and 6 % with 10, where 5 % would be correct."""
 COMMON = "Scores in this table use only the seeds common to all arms."
-ALONE = "One shared seed: no uncertainty estimate."
+ALONE = "Fewer than two shared seeds: no uncertainty estimate."
 
 
 def chapter(study: Study) -> Chapter:

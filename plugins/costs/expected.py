@@ -2,16 +2,18 @@
 
 Time and memory of a run are those of a finished replicate on this machine, or of a probe: the run itself for a few steps, in a
 worker of its own. A probe's time is extrapolated: its start, then its seconds per step for all steps; evaluation counts a third
-of a training step for each example. What is neither known nor probed is None.
+of a training step for each example. A probe's memory is raised to that of the longest batch
+by formula. What is neither known nor probed is None.
 """
 
 import contextlib
+import math
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,9 +29,10 @@ from harness.hardware import facts
 from harness.measure import flops, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
+from harness.measure.subject import step_shape
 from harness.models.adapt import adapt
 from harness.models.heads import on_meta
-from harness.plugins.shared import pretraining_heads
+from harness.plugins.shared import memory_formula, pretraining_heads
 from harness.study import WORKER, run_folder, timing_session
 from harness.study.forecast import Pace, earlier, is_done, kind_of, memory_of
 from harness.study.plan import PlannedRun
@@ -58,6 +61,7 @@ class Work:
     steps: int  # 0 without training, and for a budget in seconds
     flops: float | None  # forward and backward of all steps; None for a budget in seconds
     seconds: float | None = None  # the budget, where it is one of time
+    batches: tuple[tuple[int, int], ...] = ()  # rows and tokens of each row, of a fine-tuning
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,8 @@ def work(run: PlannedRun) -> Work:
         else:  # its answers are computed once
             answers = finetune.flops_of_answers(loaded, split, config.finetune.eval_batch_size)
     cost = flops.of_training(model, teacher)
-    padded = padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))
-    return Work(parameters, steps, answers + sum(cost(*shape) for shape in padded))
+    padded = tuple(padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware)))
+    return Work(parameters, steps, answers + sum(cost(*shape) for shape in padded), batches=padded)
 
 
 def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
@@ -192,6 +196,14 @@ def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[s
     data = prepared.read(run.config, run.inputs.rows)
     examples = sum(len(split) for split in (data.validation, *data.more.values()))
     evaluation = FORWARD_SHARE * examples / results["finetune/samples_per_s"]
+
+    def needs(batches: Sequence[tuple[int, int]]) -> int:
+        rows, length = max(batches, key=math.prod)
+        shape, options = replace(step_shape(run.config, 1), batch_size=rows, length=length), run.config.finetune
+        return memory_formula.parts(shape, run.config.hardware, options.activation_checkpointing).total or 1
+
+    if memory and needed.batches:
+        memory *= needs(needed.batches) / needs(needed.batches[: int(results["steps"])])
     return Pace(seconds - trained + whole + evaluation, memory, source)
 
 
@@ -231,7 +243,8 @@ def of_session(planned: list[PlannedRun], probing: bool) -> Timing | None:
     if probing:
         run = next(iter(shapes.values()))
         with _scratch(run.config.output) as folder:
-            began = time.monotonic()
-            outcome = launch(run.config, Request(TIMING, 0, (run.inputs.rows,)), Path(folder))
+            for _ in range(2):  # the first waits for the import of the libraries, which a session does once
+                began = time.monotonic()
+                outcome = launch(run.config, Request(TIMING, 0, (run.inputs.rows,)), Path(folder))
             launch_s = time.monotonic() - began if outcome.code == 0 else None
     return Timing(len(shapes), replicates, rounds, launch_s)

@@ -115,7 +115,7 @@ def numbers(first: Run, second: Run) -> list[Number]:
         compares = metric.compared is not Compared.OWN_CLOCK and (side_by_side or not is_shared)
         if a is not None or b is not None:
             every.append(Number(metric, a, b, None if a is None or b is None or not compares else b - a))
-    leading = {name: place for place, name in enumerate(SHOWN.overview)}
+    leading = {metrics.judged_by(name, first.metrics.get): place for place, name in enumerate(SHOWN.overview)}
 
     def place(one: Number) -> tuple[int, int, str, bool]:
         group = one.metric.name.partition("/")[0]

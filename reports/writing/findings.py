@@ -177,7 +177,7 @@ def cautions(comparison: Comparison) -> list[Bullets]:
         _clocks(comparison),
         _by_probe(comparison),
     )
-    return bullets(chain(*notes, _vocabularies(comparison), unfinished(comparison)))
+    return bullets(chain(*notes, _vocabularies(comparison), unpaired(comparison), unfinished(comparison)))
 
 
 def no_study(comparison: Comparison) -> list[str]:
@@ -444,6 +444,15 @@ def _by_probe(comparison: Comparison) -> Iterator[str]:
             "Held-out masked losses of a probe, a head trained briefly on the frozen encoder: "
             f"{listed(labels, most=MOST)}. They get no verdict against losses of an objective's own head."
         )
+
+
+def unpaired(comparison: Comparison) -> Iterator[str]:
+    """Which arms share no seed with the baseline, by which scores are compared."""
+    over = overall.of_tasks(comparison)
+    labels = [one for one in comparison.others if over.shared(one, HEADLINE) and not over.change(one, HEADLINE)]
+    if labels:
+        names = f"{escape(comparison.baseline)}**: {listed(labels, most=MOST)}"
+        yield f"**No seed in common with {names}. No verdict on scores: use the same seeds for all."
 
 
 def unfinished(comparison: Comparison) -> Iterator[str]:

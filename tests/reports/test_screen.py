@@ -10,6 +10,7 @@ from harness.errors import InputError
 from harness.reports import report
 from harness.reports.options import Report
 from harness.reports.screen import MOST_ARMS, screen
+from harness.reports.writing import findings
 
 VALUES = {"model/params_total": 2e6, "inference/latency_ms_p50": 4.0, "inference/peak_memory_bytes": 3e7}
 VALUES |= {"model/flops_forward": 1e9}
@@ -109,6 +110,15 @@ def test_of_many_arms_the_baseline_and_the_best_are_shown(scored):
 def test_an_arm_that_did_not_finish_is_named(make_run):
     runs = [make_run(values={"eval/score": 0.5}), make_run("lost", status="diverged")]
     assert "**Not finished, and not counted**: lost on sst2 (1 diverged)." in screen(compare("s", runs)).notes
+
+
+def test_arms_that_share_no_seed_with_the_baseline_are_named(make_run):
+    seeds = {"base": (0, 1, 2), "other": (3, 4, 5), "paired": (0, 1, 2)}
+    runs = [make_run(arm, seed, {"eval/score": 0.8}) for arm, own in seeds.items() for seed in own]
+    comparison = compare("s", runs, "base")
+    sentence = "**No seed in common with base**: other. No verdict on scores: use the same seeds for all."
+    assert sentence in screen(comparison).notes
+    assert sentence in [line for bullets in findings.cautions(comparison) for line in bullets.items]
 
 
 def test_a_long_name_has_several_lines(study):

@@ -10,7 +10,9 @@ import pytest
 from texts import line, md
 
 from harness import tags
+from harness.comparison import overall
 from harness.comparison.compare import Comparison, compare
+from harness.comparison.section import HEADLINE
 from harness.plugins.chapters import glue
 from harness.plugins.chapters.glue import SCORES, glue_of
 from harness.reports.__main__ import main
@@ -114,6 +116,17 @@ def test_one_task_alone_is_no_glue(tracking):
     text, summary = reported()
     assert text == ""
     assert "glue/average" not in set(summary["metric"])
+
+
+def test_average_of_single_scores_has_the_interval_of_the_overview(study):
+    """Equal scores could differ by rounding to one item in every task."""
+    arms = {arm: dict.fromkeys(("sst2", "rte"), (0.75, 0.75, 0.75)) for arm in ("base", "new")}
+    comparison = study(arms)
+    for run in comparison.runs:
+        run.metrics["eval/examples"] = 400.0
+    average, overview = glue_of(comparison).average.changes["new"], overall.of_tasks(comparison).change("new", HEADLINE)
+    assert average.interval == pytest.approx(overview.interval)
+    assert average.evidence.floor == 1 / 400
 
 
 def test_arm_without_a_task_has_no_average(study):

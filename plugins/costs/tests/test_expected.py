@@ -1,12 +1,17 @@
 """What a command will take: counts that the runs then reach, earlier runs, and probes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from harness import tags
+from harness.measure.launch import Outcome
+from harness.measure.records import Measured
+from harness.measure.subject import step_shape
 from harness.plugins.costs import expected as expectations
 from harness.plugins.costs.expected import Group, Timing, Work
+from harness.plugins.shared import memory_formula
 from harness.study import forecast, run_folder, timing_session
 from harness.study.forecast import Pace
 from harness.study.plan import plan
@@ -120,6 +125,30 @@ def test_a_probe_is_extrapolated_over_all_steps_and_examples(compose, output):
     found = {"finetune/duration_s": 2.0, "finetune/samples_per_s": 10.0, "finetune/peak_memory_bytes": 5e6, "steps": 4.0}
     pace = expectations._extrapolated(item, Work(1, 40, 1e9), 3.0, found)
     assert pace == Pace(pytest.approx(1.0 + 20.0 + 20 / 10 / 3), 5e6, "a probe of 4 steps")
+
+
+def test_the_memory_of_a_probe_is_raised_to_that_of_the_largest_batch(compose, output):
+    (item,) = plan(compose(*SMALL, *BAG, "measure=none", f"output={output}"))
+    found = {"finetune/duration_s": 2.0, "finetune/samples_per_s": 10.0, "finetune/peak_memory_bytes": 5e6, "steps": 4.0}
+    measured = [replace(item.config, measure=replace(item.config.measure, length=length)) for length in (8, 64)]
+    short, long = (memory_formula.parts(step_shape(one, 8), one.hardware, False).total for one in measured)
+    assert long > 1.3 * short
+    needed = Work(1, 40, 1e9, batches=((8, 8),) * 4 + ((8, 64),) * 36)
+    assert expectations._extrapolated(item, needed, 3.0, found).memory_bytes == pytest.approx(5e6 * long / short)
+
+
+def test_a_launch_is_timed_without_the_import_of_its_libraries(compose, output, monkeypatch):
+    planned = plan(compose("-m", *SMALL, *BAG, "model=base,albert", "seed=1", f"output={output}"))
+    now, takes = [0.0], iter([20.0, 2.0])
+
+    def launched(*_):
+        now[0] += next(takes)
+        return Outcome(Measured(), 0, output / "log.txt")
+
+    monkeypatch.setattr(expectations, "launch", launched)
+    monkeypatch.setattr(expectations, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    output.mkdir(exist_ok=True)
+    assert expectations.of_session(planned, probing=True).launch_s == 2.0
 
 
 def test_timing_counts_shapes_once_and_replicates(compose, output):

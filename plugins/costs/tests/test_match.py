@@ -117,6 +117,15 @@ def test_the_baseline_keeps_its_shape_and_its_name(runs):
     assert (base.label, base.matched) == ("base", {})
 
 
+def test_a_variant_that_stays_as_published_says_its_cost_next_to_the_published_run(compose, output):
+    """Its FLOPs are nearest as they are, so that `match=none,flops` makes one arm of both."""
+    small = ("task.grammar.train_examples=40", "task.grammar.validation_examples=20", f"output={output}", "seed=0")
+    planned = plan.plan(compose("-m", "scale=tiny", "task=bag", "model=base,albert", "match=none,flops", *small))
+    assert sorted(run.config.label for run in planned) == ["albert", "base"]
+    (said,) = (note for run in planned for note in run.notes if "as published" in note)
+    assert said.startswith("albert: hidden_size=128 intermediate_size=512, 118 MFLOP, +0.67 % of the 117 MFLOP of base")
+
+
 def test_a_feed_forward_alone_can_be_resized(runs):
     runs = only(runs, "base", "distilbert")
     small = matched(runs, by=MatchBy.intermediate_size)["distilbert"]

@@ -146,6 +146,14 @@ def test_those_of_the_overview_come_first_then_groups_and_what_does_not_compare_
     ]
 
 
+def test_the_clock_of_the_verdicts_comes_first(make_run):
+    names = ("inference/latency_ms_p50", "inference/latency_device_ms")
+    first, second = (make_run(arm, values=dict.fromkeys(names, 4.0)) for arm in "ab")
+    assert [one.metric.name for one in compare_runs.numbers(first, second)] == [*reversed(names)]
+    del first.metrics[names[1]], second.metrics[names[1]]
+    assert [one.metric.name for one in compare_runs.numbers(first, second)] == [names[0]]
+
+
 @pytest.mark.parametrize(
     ("name", "sessions", "compares"),
     [
