@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from harness.errors import InputError
+from harness.plugins.judge import results
 from harness.plugins.judge.results import Asked
 from harness.plugins.results.table import TABLE
 
@@ -170,6 +171,21 @@ def test_rows_of_json_lines_may_lack_a_column_and_begin_with_a_mark(tmp_path):
     mixed = first.replace("null", '"1", "norm": NaN') + "\n" + second[:-1] + ', "seed": 1, "score": "0.5"}'
     assert read(tmp_path, "a.jsonl", mixed)["value"] == [1.0, 0.5]
     assert read(tmp_path, "a.json", f"\ufeff[{first}]")["value"] == [1.0]
+
+
+def test_two_splits_are_refused_unless_they_are_tasks(tmp_path):
+    rows = [
+        f"{row},{arm},0,{split},0.5"
+        for row, arm, split in ((1, "a", "train"), (2, "b", "test"), (3, "a", "test"), (4, "b", "train"))
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["id,model,seed,Split,accuracy", *rows]))
+
+    def checked(**asked):
+        return results.checked([results.rows_of(tmp_path / "a.csv", Asked(**asked))], Asked(**asked)).rows
+
+    with pytest.raises(InputError, match=r"^the column split has \['test', 'train'\]: expected one, or columns=task=NAME$"):
+        checked(task="t")
+    assert {*checked(columns={"task": "Split"})["task"]} == {"train", "test"}
 
 
 def test_lists_of_other_columns_are_passed_over_and_other_files_are_of_other_tools(tmp_path):
