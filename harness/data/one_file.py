@@ -10,6 +10,7 @@ from typing import Any
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.data import files
+from harness.data.labels import plain
 from harness.errors import InputError, Mistakes
 
 KEY = "task.file"
@@ -32,6 +33,8 @@ TEXTS = (
 )
 LABELS = ("label", "labels", "class", "category", "target", "sentiment", "y", "intent", "topic", "stars", "rating", "score")
 """Names of columns that are taken where a file has one of them alone."""
+SPLITS = {"split", "train", "training", "dev", "val", "valid", "validation", "test"}
+"""Name or first value of a column that says which rows train."""
 FIRST_ROWS = 2000
 """Rows by which columns are told apart."""
 MOST_CLASSES = 50
@@ -58,7 +61,8 @@ def with_splits(config: RunConfig) -> TaskConfig | None:
     if task.kind in GUESSED:
         task = _with_columns(task, path)
     if (task.train_split, task.validation_split) == (default.train_split, default.validation_split):
-        if stated := [name for name in unread(task) if name.strip().casefold() == "split"]:
+        row = _first_row(task)
+        if stated := [name for name in unread(task) if {plain(name), plain(str(row[name]))} & SPLITS]:
             raise InputError(
                 f"{KEY}={str(path)!r}: the column {stated[0]!r} says which rows train: expected a file for each split "
                 "(task.train_file, task.validation_file), or task.train_split='train[:80%]' task.validation_split='train[80%:]'"
@@ -72,17 +76,16 @@ def unread(task: TaskConfig) -> list[str]:
     if task.kind not in GUESSED:
         return []
     fields = [part.partition(".")[0] for field in (*task.fields, task.label) for part in field.split("+")]
-    return [name for name in _names(task) if name not in (*fields, *task.fields, task.label, *task.labels)]
+    return [name for name in _first_row(task) if name not in (*fields, *task.fields, task.label, *task.labels)]
 
 
-def _names(task: TaskConfig) -> list[str]:
-    """The columns of the file, by its first row."""
-    return [*next((row for _, row in _first(Path(task.file or ""), files.Wanted(tuple(task.fields), task.label), 1)), {})]
+def _first_row(task: TaskConfig) -> dict[str, Any]:
+    return next((row for _, row in _first(Path(task.file or ""), files.Wanted(tuple(task.fields), task.label), 1)), {})
 
 
 def _with_columns(task: TaskConfig, path: Path) -> TaskConfig:
     """With the names of the columns of a text and its label that the file has."""
-    names = _names(task)
+    names = [*_first_row(task)]
     has_text = task.fields != ["text"] or "text" in names
     has_label = task.label != "label" or bool({"label", *task.labels} & {*names})
     if not names or (has_text and has_label):
