@@ -1,5 +1,7 @@
 """Tables of any tool: columns by their names or by flags, values as written, one line for what cannot be read."""
 
+from functools import partial
+
 import pandas as pd
 import pytest
 
@@ -62,7 +64,10 @@ def test_tables_as_other_programs_write_them(tmp_path, content, columns, values)
     assert read(tmp_path, "a.csv", content, columns=columns)["value"] == values
 
 
-@pytest.mark.parametrize(("column", "states"), [("State", "finished,crashed,running"), ("Status", "FINISHED,FAILED,RUNNING")])
+@pytest.mark.parametrize(
+    ("column", "states"),
+    [("State", "finished,crashed,running"), ("Status", "FINISHED,FAILED,RUNNING"), ("state", "COMPLETE,PRUNED,FAIL")],
+)
 def test_runs_that_did_not_finish_are_left_out_and_said(tmp_path, capsys, column, states):
     rows = "".join(f"m{number},t,0.{number},{state}\n" for number, state in enumerate(states.split(","), 1))
     assert read(tmp_path, "a.csv", f"model,task,score,{column}\n{rows}")["arm"] == ["m1"]
@@ -202,3 +207,14 @@ def test_a_page_of_parquet_that_is_torn_is_one_line(tmp_path):
     with pytest.raises(InputError, match="cannot be read as Parquet: Couldn't deserialize thrift") as error:
         read(tmp_path, "torn.parquet", content[:4] + b"\xff" * 16 + content[20:])
     assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_runs_none_of_which_finished_are_left_out_of_every_table(tmp_path, name):
+    rows = pd.DataFrame({"model": ["a", "b"], "task": "t", "score": [0.1, 0.2], "state": ["crashed", "running"]})
+    as_lines = partial(rows.to_json, orient="records", lines=True)
+    written = {"csv": rows.to_csv, "parquet": rows.to_parquet, "jsonl": as_lines}[name[2:]]
+    for states, kept in (("crashed running", []), ("crashed finished", ["b"]), ("TX running", ["a", "b"])):
+        rows["state"] = states.split()
+        written(tmp_path / name)
+        assert TABLE.rows(tmp_path / name, Asked())["arm"].tolist() == kept
