@@ -24,6 +24,7 @@ from harness.errors import InputError, refused_errors
 from harness.models.config import GROUP, EncoderConfig, Pooling
 from harness.models.encoder import seeded, without_values
 from harness.models.foreign import Foreign, changed_by_padding, keep_layers, with_shape
+from harness.models.huggingface.names import refuse
 
 TRANSFORMERS = "transformers"
 """Value of model.encoder for published weights that the library computes."""
@@ -241,6 +242,7 @@ def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
     """The shape of published weights that the library computes; InputError, which begins with `said`, for an unknown type."""
     with refused_errors(f"{said}: transformers cannot read config.json"):
         try:
+            refuse(config_json, {"quantization_config": None})
             known = _config(config_json)
         except ValueError as error:
             raise InputError(f"{said}: {error}") from error

@@ -148,8 +148,10 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     if files:
         native.refuse_larger(shape, *files)
     name, tokenizer = Path(said).name, tokenizer_of(config, folder)
+    longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
     if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
-        shape = replace(shape, vector_pooling=pooling)
+        shape, limit = replace(shape, vector_pooling=pooling), sentence_transformers.longest_text(folder, "model.init_from")
+        longest = min(filter(None, (longest, limit)), default=None)
     rows = rows_of(tokenizer, folder)
     if rows is not None and shape.encoder is not None:
         raise InputError(
@@ -161,7 +163,6 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
             f"that of the tokenizer, {pad}"
         )
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
-    longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
     changeable = tuple(sorted(FAMILIES))
     return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part, longest_text=longest, changeable=changeable)
 
@@ -230,9 +231,6 @@ def notes(config: RunConfig) -> list[str]:
         stated, pooling = _pooling(config), config.model.vector_pooling
         source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "the default"
         decided.append(f"vectors: {POOLED[pooling]} ({source})")
-        limit = sentence_transformers.longest_text(root, "model.init_from")
-        if limit is not None and limit < config.task.max_length:
-            decided.append(f"texts are cut at task.max_length={config.task.max_length}, not max_seq_length={limit}")
         if prompts := sentence_transformers.prompts_of(root, "model.init_from"):
             decided.append(f"no text begins with a prompt, though there are some for {listed(prompts)}")
     decided += _of_card(root)

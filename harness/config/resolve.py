@@ -142,8 +142,8 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
         for key, is_read in {"task.max_length": has_task(config), "pretrain.length": is_pretrained(config)}.items():
             if is_read and (length := attrgetter(key)(config)) > longest:
                 raise InputError(
-                    f"{key}={length} must be at most the {longest} of model_max_length in "
-                    f"{found.checkpoint.folder}/tokenizer_config.json"
+                    f"{key}={length} must be at most the {longest} tokens that {found.checkpoint.folder} states "
+                    "(model_max_length of tokenizer_config.json, or max_seq_length of Sentence Transformers)"
                 )
     return config
 

@@ -167,6 +167,9 @@ def _json_lines(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes)
             continue
         row, wrong = _parsed(line.rstrip("\r\n"))
         if isinstance(row, dict):
+            if "_task_hash" in row and row.get("answer", "accept") != "accept":
+                answer = f"answer={row['answer']!r} of Prodigy"
+                raise InputError(f"{where}, line {number}: {answer}: expected accepted rows alone in the file of {key}")
             yield number, row
             continue
         with mistakes.collected():
@@ -178,7 +181,7 @@ def _json(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes) -> It
     """A list of rows, SQuAD's nesting, or one row per line."""
     lines = [*lines]
     value, wrong = _parsed("".join(line for _, line in lines))
-    if "Extra data" in wrong or (isinstance(value, dict) and "data" not in value):
+    if "Extra data" in wrong:
         yield from _json_lines(lines, where, key, mistakes)
         return
     found: Any = value.get("data") if isinstance(value, dict) else value

@@ -75,6 +75,11 @@ def several(task: TaskConfig, column: list[Any], place: Callable[[int], str]) ->
             f"{place(0)}: lists of {width} zeros and ones in {task.label!r} (task.label), but task.labels has {len(names)}: "
             "name each place of the lists"
         )
+    if width == 2 and all(row.count(True) == 1 for row in bits):  # numbers of two labels look like this, too
+        raise InputError(
+            f"{place(0)}: {lists[0]!r} in {task.label!r} (task.label) may be two labels, or a 0 or 1 for each: expected names, "
+            "or a column of 0 and 1 for each label (task.labels)"
+        )
     each = iter(bits)
     return [None if row is None else [n for n, bit in zip(names, next(each), strict=True) if bit] for row in lists], names
 

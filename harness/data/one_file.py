@@ -1,5 +1,6 @@
 """One file of the user as both splits of a task: which of its columns are the text and the label, and how it is cut."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
@@ -13,25 +14,11 @@ from harness.data import files
 from harness.errors import InputError, Mistakes
 
 KEY = "task.file"
-TEXTS = (
-    "text",
-    "sentence",
-    "review",
-    "content",
-    "comment",
-    "message",
-    "body",
-    "tweet",
-    "document",
-    "title",
-    "utterance",
-    "question",
-    "query",
-    "premise",
-    "hypothesis",
-)
-LABELS = ("label", "labels", "class", "category", "target", "sentiment", "y", "intent", "topic", "stars", "rating", "score")
+TEXTS = "text|sentence|review|content|comment|message|body|tweet|document|title|utterance|question|query|premise|hypothesis"
+LABELS = "labels?|class|category|target|sentiment|y|intent|topic|stars|rating|score"
 """Names of columns that are taken where a file has one of them alone."""
+SPLITS = "split|train(ing)?|dev|val(id(ation)?)?|test"
+"""Name or first value of a column that says which rows train."""
 FIRST_ROWS = 2000
 """Rows by which columns are told apart."""
 MOST_CLASSES = 50
@@ -58,7 +45,8 @@ def with_splits(config: RunConfig) -> TaskConfig | None:
     if task.kind in GUESSED:
         task = _with_columns(task, path)
     if (task.train_split, task.validation_split) == (default.train_split, default.validation_split):
-        if stated := [name for name in unread(task) if name.strip().casefold() == "split"]:
+        row = _first_row(task)
+        if stated := [name for name in unread(task) if _is(name, SPLITS) or _is(row[name], SPLITS)]:
             raise InputError(
                 f"{KEY}={str(path)!r}: the column {stated[0]!r} says which rows train: expected a file for each split "
                 "(task.train_file, task.validation_file), or task.train_split='train[:80%]' task.validation_split='train[80%:]'"
@@ -72,17 +60,16 @@ def unread(task: TaskConfig) -> list[str]:
     if task.kind not in GUESSED:
         return []
     fields = [part.partition(".")[0] for field in (*task.fields, task.label) for part in field.split("+")]
-    return [name for name in _names(task) if name not in (*fields, *task.fields, task.label, *task.labels)]
+    return [name for name in _first_row(task) if name not in (*fields, *task.fields, task.label, *task.labels)]
 
 
-def _names(task: TaskConfig) -> list[str]:
-    """The columns of the file, by its first row."""
-    return [*next((row for _, row in _first(Path(task.file or ""), files.Wanted(tuple(task.fields), task.label), 1)), {})]
+def _first_row(task: TaskConfig) -> dict[str, Any]:
+    return next((row for _, row in _first(Path(task.file or ""), files.Wanted(tuple(task.fields), task.label), 1)), {})
 
 
 def _with_columns(task: TaskConfig, path: Path) -> TaskConfig:
     """With the names of the columns of a text and its label that the file has."""
-    names = _names(task)
+    names = [*_first_row(task)]
     has_text = task.fields != ["text"] or "text" in names
     has_label = task.label != "label" or bool({"label", *task.labels} & {*names})
     if not names or (has_text and has_label):
@@ -95,7 +82,7 @@ def _with_columns(task: TaskConfig, path: Path) -> TaskConfig:
             name for name in names if name not in fields and _has_classes(columns[name]) and not _is_text(columns[name])
         ]
         label = _only(found, "label", "task.label", path, [name for name in names if name not in fields])
-        if label.strip().casefold() not in LABELS and label in map(str, columns[label]):
+        if not _is(label, LABELS) and label in map(str, columns[label]):
             raise InputError(
                 f"{KEY}={str(path)!r}: {label!r} of the first line is a label, too: begin with a line of column names, "
                 f"or set task.label if it names the column"
@@ -111,9 +98,13 @@ def _first(path: Path, wanted: files.Wanted, count: int) -> Iterable[files.Row]:
     return islice(files.rows(path, f"{KEY}={str(path)!r}", KEY, wanted, Mistakes()), count)
 
 
-def _named(names: list[str], known: tuple[str, ...], taken: Iterable[str]) -> list[str]:
+def _is(name: object, known: str) -> bool:
+    return re.fullmatch(known, str(name).strip().casefold()) is not None
+
+
+def _named(names: list[str], known: str, taken: Iterable[str]) -> list[str]:
     """The known names that the file has, whatever their case."""
-    return [name for name in names if name.strip().casefold() in known and name not in taken]
+    return [name for name in names if _is(name, known) and name not in taken]
 
 
 def _has_classes(values: list[Any]) -> bool:

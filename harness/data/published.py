@@ -309,9 +309,9 @@ def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
     kind, original = _classes()[name], Tokenizer.from_str(json.dumps(whole)) if whole else None
     if name != GENERIC:
         special = {role: _piece(said, role, piece) for role, piece in kind["special"].items()}
-        for key in ("cls_token", "sep_token"):
+        for key in ("cls_token", "sep_token", *kind["options"]):
             if said.values.get(key, key) is None:
-                raise said.wrong(key, f"cannot be read: expected a piece, which {name} puts next to a text")
+                raise said.wrong(key, f"cannot be read: expected a piece, which {name} needs")
         said.special = special | said.special
         numbered = [f"<extra_id_{number}>" for number in range(said.values.get("extra_ids", kind.get("sentinels", 0)))]
         said.extra = [*kind.get("others", []), *numbered] if said.extra is None else said.extra

@@ -79,7 +79,8 @@ def with_labels(config: RunConfig) -> RunConfig:
             f"{loaded.where}: column {task.label!r} (task.label) has {len(names):,} labels in {len(column):,} rows; "
             "for numbers set task.kind=regression, or list task.labels"
         )
-    if not stated and (lists := [name for name in names if label_forms.LIST.fullmatch(name)]) and task.kind in ONE_LABEL:
+    lists = [label for label in column if isinstance(label, list)] + [*filter(label_forms.LIST.fullmatch, names)]
+    if not stated and lists and task.kind in ONE_LABEL:
         raise InputError(
             f"{loaded.where}: {lists[0]!r:.60} in {task.label!r} (task.label) is a list: set task.kind=multilabel, or list "
             "task.labels if it is a name"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from harness.errors import some_of
+from harness.errors import InputError, some_of
 from harness.models.huggingface.names import ConfigJson
 
 ON_TOKENS = {"tokens": "classifier", "spans": "qa_outputs"}
@@ -74,7 +74,9 @@ def _by_number(stated: object, is_inverse: bool = False) -> dict[int, str]:
     pairs = [*(enumerate(stated) if isinstance(stated, list) else stated.items() if isinstance(stated, dict) else ())]
     pairs = [(number, name) for name, number in pairs] if is_inverse else pairs
     if not all(re.fullmatch(r"\d{1,9}", str(number), re.ASCII) for number, _ in pairs):
-        return {}
+        if is_inverse:
+            return {}
+        raise InputError(f"config.json: id2label={stated!r:.60}: expected numbers of rows with their names")
     return dict(sorted((int(number), str(name)) for number, name in pairs))
 
 

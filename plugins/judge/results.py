@@ -78,6 +78,8 @@ def checked(parts: Iterable[pd.DataFrame], asked: Asked) -> Frame:
             f"{on_one_line(task)}, doc_id {item.removesuffix('.0')}: doc_hash differs between the results: expected the same "
             "documents, or results without their samples"
         )
+    if "split" in rows and len(splits := sorted({*rows["split"].dropna()})) > 1 and not splits[0].isdecimal():
+        raise InputError(f"the column split has {splits[:9]}: expected one, or columns=task=NAME")
     if asked.metric is not None and "metric" in rows and (chosen := rows["metric"] == asked.metric).any():
         rows = rows[chosen]
     found = frame.checked(rows, asked.unit, asked.direction)

@@ -29,8 +29,8 @@ def _of_run(file: Path) -> pd.DataFrame:
             rows.append(numbers.melt(var_name="metric", ignore_index=False).reset_index().assign(task=task))
     general = output["config_general"]
     config = general["model_config"]
-    seed = config.get("generation_parameters", {}).get("seed")
-    return pd.concat(rows).assign(arm=general["model_name"], seed=seed, model_args=str(config.get("revision")))
+    seed, loaded = config.get("generation_parameters", {}).get("seed"), (config.get(key) for key in ("revision", "dtype"))
+    return pd.concat(rows).assign(arm=general["model_name"], seed=seed, model_args=",".join(filter(None, loaded)))
 
 
 LIGHTEVAL = folders.results("lighteval", rf"(.*)/results_{folders.DATE}\.json", r'\s*\{\s*"config_general"', _of_run)

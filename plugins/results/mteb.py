@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness import paths
+from harness.errors import InputError
 from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results import folders
 
@@ -18,6 +19,8 @@ PLACES = r"(.*/(?P<arm>(?!experiments/)[^/]+)/(?P<revision>[^/]+(/experiments/[^
 
 def _of_task(metric: str, file: Path) -> pd.DataFrame:
     output, rows = paths.read_object(file), []
+    if "scores" not in output:
+        raise InputError(f"{str(file)!r} has no scores, as before MTEB 1.11: evaluate anew, or leave it out")
     for split, subsets in output["scores"].items():
         for scores in subsets:
             places = [place for place in (split, scores["hf_subset"]) if place not in ("test", "default")]
@@ -28,7 +31,7 @@ def _of_task(metric: str, file: Path) -> pd.DataFrame:
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """A row for each subset of a task."""
     of_task = partial(_of_task, asked.metric or "main_score")
-    return folders.results(TOOL, PLACES, r'\s*\{\s*"dataset_revision"', of_task).read(path, asked)
+    return folders.results(TOOL, PLACES, r'\s*\{\s*"dataset_(revision|version)"', of_task).read(path, asked)
 
 
 MTEB = Results(TOOL, read)

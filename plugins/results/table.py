@@ -4,6 +4,7 @@ Parquet."""
 import codecs
 import csv
 import itertools
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -14,13 +15,15 @@ from pyarrow import parquet
 from harness import paths
 from harness.errors import InputError, on_one_line
 from harness.plugins.judge.results import Asked, Results
-from harness.plugins.results.columns import FINISHED, chosen, frame, say_unfinished, stated
+from harness.plugins.results.columns import chosen, frame, say_unfinished, stated
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
 
 BLOCK = 1 << 24
 """Bytes of the longest row."""
 STATE = ("state", "status")
-"""Names of the column that says whether a run `finished`, in tables that Weights & Biases and MLflow export."""
+"""Names of the column that says whether a run finished, in tables that Weights & Biases, MLflow, Optuna and Ray Tune export."""
+FINISHED = "finished|completed?|succeeded|terminated"
+UNFINISHED = "running|pending|pruned|stopped|killed|crashed|fail(ed)?|error"
 
 
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
@@ -49,25 +52,26 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     if not names:
         raise InputError(f"{on_one_line(str(path))!r} is empty: expected a table")
     of = chosen(names, asked, known, path)
-    used = [name for parts in of.values() for name in parts]
+    state = [name for name in names if name.casefold() in STATE][:1]
+    used = [*{*itertools.chain.from_iterable(of.values()), *state}]
     if ending == ".parquet":
         table = table_of(content, str(path), columns=used)
     elif ending in (".csv", ".tsv"):
-        state = [name for name in names if name.casefold() in STATE][:1]
-        texts = dict.fromkeys([*used, *state], pyarrow.string())
+        texts = dict.fromkeys(used, pyarrow.string())
         table = arrow_csv.read_csv(
             pyarrow.BufferReader(content),
             arrow_csv.ReadOptions(column_names=names, skip_rows=1, block_size=BLOCK),
             arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             arrow_csv.ConvertOptions(column_types=texts, include_columns=[*texts], null_values=[""], strings_can_be_null=True),
         )
-        states = [str(one).casefold() for name in state for one in table[name].to_pylist()]
-        if FINISHED in states:
-            table = table.filter([one == FINISHED for one in states])
-            say_unfinished(len(states) - len(table), path)
     else:
         texts = {name: [None if (value := row.get(name)) is None else str(value) for row in rows] for name in used}
         table = pyarrow.table(texts)
+    states = [str(one).casefold() for name in state for one in table[name].to_pylist()]
+    finished = [re.fullmatch(FINISHED, one) is not None for one in states]
+    if any(finished) or (state and all(re.fullmatch(UNFINISHED, one) for one in states)):
+        table = table.filter(finished)
+        say_unfinished(finished.count(False), path)
     return frame(table, of, asked).assign(**{own: value for own, value in known.items() if own not in of})
 
 

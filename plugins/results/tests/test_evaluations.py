@@ -131,6 +131,7 @@ def test_of_runs_with_one_seed_the_newest_counts(tmp_path: Path, capsys: pytest.
     [
         ("lm_eval", '"pretrained": "tiny-b"', '"pretrained": "tiny-b", "peft": "p"', ["", ", 'peft': 'p'"]),
         ("lighteval", '"revision": "main"', '"revision": "step1"', ["main", "step1"]),
+        ("lighteval", '"dtype": null', '"dtype": "float16"', ["main", "main,float16"]),
     ],
 )
 def test_models_that_are_loaded_in_two_ways_are_two_arms(tool, old, new, names, tmp_path, capsys):
@@ -140,6 +141,14 @@ def test_models_that_are_loaded_in_two_ways_are_two_arms(tool, old, new, names, 
     whole = "{{'pretrained': 'tiny-b'{}}}" if tool == "lm_eval" else "{}"
     assert {*read(tool, tmp_path)["arm"]} == {"tiny-a", *(f"tiny-b@{whole.format(name)}" for name in names)}
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("first", ["dataset_revision", "dataset_version"])
+def test_results_of_mteb_without_scores_are_refused(tmp_path: Path, first: str):
+    older = copied("mteb", tmp_path) / "made__tiny-a" / ("0" * 39 + "1") / "Older.json"
+    older.write_text(json.dumps({first: None, "mteb_version": "1.1.1", "test": {"cos_sim": {"pearson": 0.8}}}))
+    with pytest.raises(InputError, match=r"Older\.json' has no scores, as before MTEB 1\.11: evaluate anew, or leave it out"):
+        results.rows_of(tmp_path, Asked())
 
 
 def test_items_of_other_documents_do_not_pair(tmp_path: Path):

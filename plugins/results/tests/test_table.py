@@ -1,9 +1,12 @@
 """Tables of any tool: columns by their names or by flags, values as written, one line for what cannot be read."""
 
+from functools import partial
+
 import pandas as pd
 import pytest
 
 from harness.errors import InputError
+from harness.plugins.judge import results
 from harness.plugins.judge.results import Asked
 from harness.plugins.results.table import TABLE
 
@@ -61,7 +64,10 @@ def test_tables_as_other_programs_write_them(tmp_path, content, columns, values)
     assert read(tmp_path, "a.csv", content, columns=columns)["value"] == values
 
 
-@pytest.mark.parametrize(("column", "states"), [("State", "finished,crashed,running"), ("Status", "FINISHED,FAILED,RUNNING")])
+@pytest.mark.parametrize(
+    ("column", "states"),
+    [("State", "finished,crashed,running"), ("Status", "FINISHED,FAILED,RUNNING"), ("state", "COMPLETE,PRUNED,FAIL")],
+)
 def test_runs_that_did_not_finish_are_left_out_and_said(tmp_path, capsys, column, states):
     rows = "".join(f"m{number},t,0.{number},{state}\n" for number, state in enumerate(states.split(","), 1))
     assert read(tmp_path, "a.csv", f"model,task,score,{column}\n{rows}")["arm"] == ["m1"]
@@ -172,6 +178,21 @@ def test_rows_of_json_lines_may_lack_a_column_and_begin_with_a_mark(tmp_path):
     assert read(tmp_path, "a.json", f"\ufeff[{first}]")["value"] == [1.0]
 
 
+def test_two_splits_are_refused_unless_they_are_tasks(tmp_path):
+    rows = [
+        f"{row},{arm},0,{split},0.5"
+        for row, arm, split in ((1, "a", "train"), (2, "b", "test"), (3, "a", "test"), (4, "b", "train"))
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["id,model,seed,Split,accuracy", *rows]))
+
+    def checked(**asked):
+        return results.checked([results.rows_of(tmp_path / "a.csv", Asked(**asked))], Asked(**asked)).rows
+
+    with pytest.raises(InputError, match=r"^the column split has \['test', 'train'\]: expected one, or columns=task=NAME$"):
+        checked(task="t")
+    assert {*checked(columns={"task": "Split"})["task"]} == {"train", "test"}
+
+
 def test_lists_of_other_columns_are_passed_over_and_other_files_are_of_other_tools(tmp_path):
     deep = JSON[1].replace("[[]]", "[" * 100 + "]" * 100)
     assert read(tmp_path, "a.jsonl", f"{JSON[0]}\n{deep}")["value"] == [1.0, 0.5]
@@ -186,3 +207,14 @@ def test_a_page_of_parquet_that_is_torn_is_one_line(tmp_path):
     with pytest.raises(InputError, match="cannot be read as Parquet: Couldn't deserialize thrift") as error:
         read(tmp_path, "torn.parquet", content[:4] + b"\xff" * 16 + content[20:])
     assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_runs_none_of_which_finished_are_left_out_of_every_table(tmp_path, name):
+    rows = pd.DataFrame({"model": ["a", "b"], "task": "t", "score": [0.1, 0.2], "state": ["crashed", "running"]})
+    as_lines = partial(rows.to_json, orient="records", lines=True)
+    written = {"csv": rows.to_csv, "parquet": rows.to_parquet, "jsonl": as_lines}[name[2:]]
+    for states, kept in (("crashed running", []), ("crashed finished", ["b"]), ("TX running", ["a", "b"])):
+        rows["state"] = states.split()
+        written(tmp_path / name)
+        assert TABLE.rows(tmp_path / name, Asked())["arm"].tolist() == kept

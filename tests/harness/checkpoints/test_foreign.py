@@ -313,6 +313,7 @@ def test_files_that_lack_a_tensor_are_refused(folders, tmp_path):
         ({"model_type": "nobert", "auto_map": {"AutoModel": "a.B"}}, "its own code"),
         ({"model_type": "bert", **TINY, "hidden_size": 33}, "cannot be built and run"),
         ({}, "model_type=None"),
+        ({"model_type": "mpnet", "quantization_config": {"quant_method": "fp8"}}, "quantization_config=.* cannot be expressed"),
         (
             {"model_type": "bert", **TINY, "num_hidden_layers": 10**9},
             "num_hidden_layers=1000000000 must be between 1 and 1,000",

@@ -190,7 +190,7 @@ def test_the_longest_text_of_the_tokenizer_limits_that_of_the_task(compose, publ
         plan([config])
         return
     with pytest.raises(
-        InputError, match=rf"task\.max_length=16 must be at most the {most} of model_max_length in .*config\.json"
+        InputError, match=rf"task\.max_length=16 must be at most the {most} tokens that .*published states \(model_max_length"
     ):
         plan([config])
 

@@ -200,10 +200,11 @@ def test_pooling_of_sentence_transformers_is_that_of_vectors_unless_it_is_typed(
     said = "maximum of the real tokens (model.vector_pooling)" if typed else "first token (modules.json)"
     assert huggingface.notes(adopted) == [f"vectors: {said}"]
     (inner / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
-    assert huggingface.notes(adopted)[1:] == ["texts are cut at task.max_length=16, not max_seq_length=12"]
+    with pytest.raises(InputError, match=r"task\.max_length=16 must be at most the 12 tokens .* or max_seq_length"):
+        resolve(config, start.read(config))
     prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": None}
     (published / "config_sentence_transformers.json").write_text(json.dumps(prompts))
-    assert huggingface.notes(adopted)[2:] == ["no text begins with a prompt, though there are some for query"]
+    assert huggingface.notes(adopted)[1:] == ["no text begins with a prompt, though there are some for query"]
 
 
 @pytest.mark.long

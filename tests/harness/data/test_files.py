@@ -104,7 +104,14 @@ def test_every_written_form_of_a_table_gives_the_same_rows(read, name, content):
         ("a.tsv", b"text\ty\na\rb\tpos\n", "(a.tsv), line 2: there is a carriage return without a line feed; fix the file"),
         ("a.csv.gz", gzip.compress(b"text,y\n" + b"a,pos\n" * 50, mtime=0)[:-12], "incomplete gzip file"),
         ("a.csv", b"text,y\ra,pos\r", "line 1: there is a carriage return without a line feed"),
-        ("a.json", b'{"text": {"0": "a"}, "y": {"0": "pos"}}', "line 1: expected text in every column"),
+        ("a.json", b'{"text": {"0": "a"}, "y": {"0": "pos"}}', "expected a list of objects, or SQuAD's `data`"),
+        ("a.json", b'{"train": [{"text": "a", "y": "pos"}]}', "expected a list of objects, or SQuAD's `data`"),
+        (
+            "a.jsonl",
+            b'{"text": "a", "y": "pos", "answer": "accept", "_task_hash": 1}\n'
+            b'{"text": "b", "y": "pos", "answer": "ignore", "_task_hash": 2}\n',
+            "line 2: answer='ignore' of Prodigy: expected accepted rows alone in the file of task.train_file",
+        ),
         ("a.json", b'[{"text": ', "not JSON (Expecting value: line 1 column 11"),
         ("a.tsv", b"text,y\na,pos\n", "(a.tsv): ',' separates the columns, not a tab: name the file of task.train_file .csv"),
         ("a.json", b"[1]", "expected a list of objects, or SQuAD's `data`"),

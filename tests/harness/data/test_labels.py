@@ -49,6 +49,10 @@ def test_zeros_and_ones_say_which_labels_a_text_has(column):
         read(column, labels=["a", "b"])
 
 
+def test_two_places_are_zeros_and_ones_where_a_row_has_two_equal_ones():
+    assert read([[0, 1], [0, 0]]) == ([["1"], []], ["0", "1"])
+
+
 def test_numbers_of_classes_are_no_zeros_and_ones():
     assert read([[1], [0, 1], [2]], labels=["a", "b", "c"]) == ([[1], [0, 1], [2]], [])
 
@@ -62,6 +66,8 @@ def test_numbers_of_classes_are_no_zeros_and_ones():
         ([["joy", float("nan")]], "line 1: expected names of labels in a list"),
         ([[["joy"]]], "line 1: expected names of labels in a list"),
         ([[0.3, 0.7]], "line 1: expected names of labels in a list"),
+        ([[0, 1], [1, 0]], r"line 1: \[0, 1\] in 'y' .* may be two labels, or a 0 or 1 for each: expected names"),
+        (["[0, 1]", "0 1"], "may be two labels"),
         (["['joy' 'fear']"], r"line 1: .* is not a list: expected \[\"a\", \"b\"\], \['a', 'b'\] or a\|b"),
         (["[1 0 1]"], "line 1: .* is not a list"),
         (["[joy, fear]"], "line 1: .* is not a list"),

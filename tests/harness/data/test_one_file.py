@@ -76,12 +76,13 @@ def test_a_doubt_is_one_line_with_the_choices(table, head, keys, says):
     assert "\n" not in str(error.value)
 
 
-def test_a_column_of_splits_is_refused_unless_the_cut_is_stated(table):
-    rows = [(words, name, "train" if number < "40" else "test") for number, words, name in ROWS]
-    with pytest.raises(InputError, match=r"the column 'Split' says which rows train: expected a file for each split"):
-        one_file.with_splits(table("text,label,Split", rows))
+@pytest.mark.parametrize(("name", "first"), [("Split", "1"), ("part", "Train"), ("fold", " validation")])
+def test_a_column_of_splits_is_refused_unless_the_cut_is_stated(table, name, first):
+    rows = [(words, label, first if number < "40" else "test") for number, words, label in ROWS]
+    with pytest.raises(InputError, match=rf"the column '{name}' says which rows train: expected a file for each split"):
+        one_file.with_splits(table(f"text,label,{name}", rows))
     cut = {"train_split": "train[:50%]", "validation_split": "train[50%:]"}
-    assert one_file.with_splits(table("text,label,Split", rows, **cut)).train_split == "train[:50%]"
+    assert one_file.with_splits(table(f"text,label,{name}", rows, **cut)).train_split == "train[:50%]"
 
 
 def test_a_first_row_in_place_of_names_is_refused_and_names_that_are_labels_are_not(table):

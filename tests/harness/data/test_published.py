@@ -129,7 +129,8 @@ def test_a_model_type_without_a_class_here_is_read_as_transformers_does(tmp_path
     ("settings", "message"),
     [
         ({"fast_tokenizer_files": ["tokenizer.4.0.0.json"]}, "fast_tokenizer_files=.* cannot be kept: expected"),
-        ({"cls_token": None}, "cls_token=None cannot be read: expected a piece, which BertTokenizer puts next to a text"),
+        ({"cls_token": None}, "cls_token=None cannot be read: expected a piece, which BertTokenizer needs"),
+        ({"unk_token": None}, "unk_token=None cannot be read: expected a piece, which BertTokenizer needs"),
     ],
 )
 def test_settings_that_lead_elsewhere_are_refused(tmp_path, settings, message):

@@ -219,6 +219,9 @@ def test_what_is_no_name_is_no_class(place, refused):
     path = place.file("parquet", [("a", b"pos"), ("b", b"neg")])
     assert with_labels(place.config(path, labels=[])).task.labels == []
     assert refused(path, labels=[]).endswith("no row has a label in 'y' (task.label), which is a name or number: got b'pos'")
+    path = place.file("jsonl", [("a", ["pos"]), ("b", ["neg"])])
+    with pytest.raises(InputError, match=r": \['pos'\] in 'y' \(task\.label\) is a list: set task\.kind=multilabel"):
+        with_labels(place.config(path, labels=[]))
     path = place.file("jsonl", [(["Ana", "runs"], ["B-PER", None])])
     assert with_labels(place.config(path, kind=TaskKind.tokens, labels=[])).task.labels == ["B-PER"]
     assert "line 1: label None" in refused(path, **TAGS)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.errors import InputError
 from harness.models.huggingface.task_heads import is_of_another_task, names_of_rows, rows_of
 
 GOOD_BAD = {"id2label": {"0": "good", "1": "bad"}}
@@ -59,6 +60,12 @@ def test_rows_go_by_their_names_or_the_head_is_new(kind, config_json, labels, ro
 def test_outputs_without_names_are_in_their_order(kind, outputs):
     assert rows_of({"id2label": {"1": "x", "0": "y"}}, outputs, outputs, kind, []) == ([*range(outputs)], "head as published")
     assert rows_of({}, 3, outputs, kind, [])[0] is None
+
+
+@pytest.mark.parametrize("stated", [{"good": 0, "bad": 1}, {"0": "good", "1.0": "bad"}])
+def test_names_without_numbers_of_rows_are_refused(stated):
+    with pytest.raises(InputError, match=r"^config\.json: id2label=.*: expected numbers of rows with their names$"):
+        names_of_rows({"id2label": stated})
 
 
 def test_names_that_differ_in_letter_case_alone_are_different_rows():
