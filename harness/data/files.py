@@ -178,10 +178,11 @@ def _json_lines(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes)
 
 
 def _json(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes) -> Iterator[Row]:
-    """A list of rows, SQuAD's nesting, or one row per line."""
+    """A list of rows, SQuAD's nesting, or one row per line; not an object of lists or objects alone."""
     lines = [*lines]
     value, wrong = _parsed("".join(line for _, line in lines))
-    if "Extra data" in wrong:
+    is_row = isinstance(value, dict) and "data" not in value and any(not isinstance(of, list | dict) for of in value.values())
+    if is_row or "Extra data" in wrong:
         yield from _json_lines(lines, where, key, mistakes)
         return
     found: Any = value.get("data") if isinstance(value, dict) else value
