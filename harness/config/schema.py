@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import Field, dataclass, fields, is_dataclass
-from enum import Enum
 from pathlib import PurePath
 from typing import Any, get_args, get_type_hints
+
+import msgspec
 
 from harness.config.choices import (
     Backend,
@@ -680,20 +681,9 @@ class RunConfig:
         return {key: value for key, value in self.settings.items() if not key.startswith(beginnings)}
 
 
-PLAIN = (str, int, float, bool)
-
-
 def to_dict(config: Any) -> Any:
-    """Nested plain values, enums by name: what is written, hashed and logged."""
-    if config is None or type(config) in PLAIN:  # nearly all of them
-        return config
-    if is_dataclass(config):
-        return {one.name: to_dict(getattr(config, one.name)) for one in fields(config)}
-    if isinstance(config, dict):
-        return {key: to_dict(value) for key, value in config.items()}
-    if isinstance(config, list):
-        return [to_dict(value) for value in config]
-    return config.name if isinstance(config, Enum) else config
+    """Nested plain values, enums by name, which is their value: what is written, hashed and logged."""
+    return msgspec.to_builtins(config)
 
 
 def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:
