@@ -9,10 +9,10 @@ in a session, and its time in a round is the mean of both.
 import math
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import TypeVar
 
-from harness.comparison.paired import Difference, geometric_mean, of_differences, variance
+from harness.comparison.paired import Difference, of_differences, variance
 from harness.metrics import DEVICE_LATENCY, DEVICE_THROUGHPUT, DEVICE_TIME, DEVICE_TRAINING, LATENCY, THROUGHPUT, TRAINING
 
 DRIFT = {LATENCY: -1, THROUGHPUT: 1, TRAINING: 1, DEVICE_LATENCY: -1, DEVICE_THROUGHPUT: 1, DEVICE_TRAINING: 1}

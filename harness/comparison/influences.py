@@ -38,8 +38,9 @@ def of_score(kind: str, name: str, labels: Any, predicted: Any) -> tuple[np.ndar
             names = np.union1d(labels, predicted)
             sides = [one[:, None] == names for one in (labels, predicted)]
         else:
-            sides = [(ranks(one) if name == "spearman" else one)[:, None] for one in (labels, predicted)]
-            sides = [one / (one.std() or 1) for one in sides]
+            if name == "spearman":
+                labels, predicted = map(importlib.import_module("scipy.stats").rankdata, (labels, predicted))
+            sides = [one[:, None] / (one.std() or 1) for one in (labels, predicted)]
         ours, theirs = (one - one.mean(axis=0) for one in sides)
         both, *own = (np.sum(one * other, axis=1) for one, other in ((ours, theirs), (ours, ours), (theirs, theirs)))
         sizes = [max(float(one.mean()), 1 / len(labels)) for one in own]
@@ -52,12 +53,6 @@ def of_score(kind: str, name: str, labels: Any, predicted: Any) -> tuple[np.ndar
     hits = 2 * hits if measure == "f1" else hits
     occur = (of_labels.sum(axis=0) + of_predicted.sum(axis=0)) > 0
     return _of_ratios(hits[:, occur], counts[:, occur])
-
-
-def ranks(values: np.ndarray) -> np.ndarray:
-    """(N,) ranks, from 1 on; equal values share their mean rank."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def _of_ratios(hits: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, float]:

@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
 from harness import metrics, tags
@@ -32,7 +32,6 @@ from harness.comparison.paired import (
     MOST_PAIRS,
     Difference,
     Spread,
-    geometric_mean,
     grouped,
     holm,
     scattered,

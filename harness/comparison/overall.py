@@ -7,12 +7,12 @@ a change. The arms are one family of tests in each metric.
 
 import functools
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, geometric_mean
 
 from harness import metrics
 from harness.comparison import cached_method, launches
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import Spread, geometric_mean, spread
+from harness.comparison.paired import Spread, spread
 from harness.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
 from harness.comparison.verdicts import Change, Verdict, corrected, difference_alone
 

@@ -164,11 +164,6 @@ def variance(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values) / (n - 1)
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """The geometric mean of values above 0; ValueError without any, or for another."""
-    return math.exp(spread([math.log(value) for value in values]).mean)
-
-
 def with_seeds(several: Sequence[Values]) -> list[Values]:
     """The values of each, where what no seed changes has its value with every seed of the others."""
     seeded = next((values for values in several if NO_SEED not in values), several[0])

@@ -4,13 +4,13 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import fmean, geometric_mean
 
 from harness import metrics
 from harness.comparison import arms, by_launch, cached_method, comparable, items, launches, paired
 from harness.comparison.items import Errors, ErrorsOf, Paired, no_errors
 from harness.comparison.launches import SectionKey, Sessions
-from harness.comparison.paired import Design, Replicate, Spread, Tells, Values, by_pretraining, geometric_mean, pair, spread
+from harness.comparison.paired import Design, Replicate, Spread, Tells, Values, by_pretraining, pair, spread
 from harness.comparison.plateau import LOSS, SHARE
 from harness.comparison.runs import Run
 from harness.comparison.verdicts import APART, Change, Verdict, change, corrected, counted_change, difference_alone, of_evidence

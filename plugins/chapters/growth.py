@@ -7,10 +7,11 @@ bend of b T + c T^2 itself) is the same in all launches, and such an interval mi
 
 import math
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 import numpy as np
 
-from harness.comparison.paired import ROUNDING, Replicate, compare_independent, geometric_mean, t_quantile
+from harness.comparison.paired import ROUNDING, Replicate, compare_independent, t_quantile
 from harness.metrics import Direction
 
 Replicates = dict[int, list[float]]

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics, tags
-from harness.comparison.paired import CONFIDENCE, geometric_mean
+from harness.comparison.paired import CONFIDENCE
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from statistics import geometric_mean
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,6 @@ from child_processes import PATIENCE_S
 from torch.utils.benchmark import Timer
 
 from harness import metrics
-from harness.comparison.paired import geometric_mean
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
 from harness.measure import latency
