@@ -7,11 +7,11 @@ of all rows is 1/√2 of it, and less where candidates differ.
 Related: arXiv:1708.07180; Cawley and Talbot, 2010 (JMLR 11, section 5).
 """
 
+import importlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from harness.comparison.influences import ranks
 from harness.comparison.paired import Numbers, t_quantile
 
 SPLITS = 100
@@ -35,7 +35,9 @@ def scores(name: str, labels: Numbers, predicted: Numbers) -> Scores:
         return lambda weights: 2 * both @ weights.T / np.maximum(either @ weights.T, 1)
     if name not in ("pearson", "spearman", "matthews"):
         raise ValueError(f"{name=}: expected accuracy, f1, pearson, spearman or matthews")
-    ranked = [np.apply_along_axis(ranks, -1, one) if name == "spearman" else one for one in (labels, predicted)]
+    ranked = [labels, predicted]
+    if name == "spearman":
+        ranked = [importlib.import_module("scipy.stats").rankdata(one, axis=-1) for one in ranked]
     lows, highs = ([end(one, axis=-1, keepdims=True) for one in ranked] for end in (np.min, np.max))
     scaled = [(one - low) / np.where(high > low, high - low, 1) for one, low, high in zip(ranked, lows, highs, strict=True)]
     ours, theirs = (one - one.mean(axis=-1, keepdims=True) for one in scaled)
