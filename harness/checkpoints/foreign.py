@@ -59,7 +59,7 @@ _paddings: dict[str, list[str]] = {}
 def shape_of(config: EncoderConfig) -> EncoderConfig:
     """The config with the sizes of the class that it names; InputError for one that cannot be built or does not fit."""
     plain = {one.name: getattr(config, one.name) for one in fields(EncoderConfig)}
-    key = json.dumps(plain, sort_keys=True, default=str)
+    key = repr(plain)
     if key not in _shapes:
         try:
             _shapes[key] = with_shape(EncoderConfig(**plain))
@@ -73,7 +73,7 @@ def note_of_padding(config: EncoderConfig, folder: Path | None, said: str) -> li
 
     Uses the weights in the folder, or else the class's initial values.
     """
-    key = json.dumps([str(folder), config.encoder, config.options, config.layers_kept], default=str)
+    key = repr([folder, config.encoder, config.options, config.layers_kept])
     if key not in _paddings:
         with seeded(0) if folder is None else without_values():
             encoder = Foreign(config)

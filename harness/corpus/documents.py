@@ -6,14 +6,13 @@ import os
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 from harness import paths, records
 from harness.config.choices import CorpusSource, DataSource
-from harness.config.schema import CorpusConfig, RunConfig
+from harness.config.schema import CorpusConfig, RunConfig, to_dict
 from harness.corpus import generated
 from harness.data.files import Wanted, rows, text_lines
 from harness.data.sources import Source, library, local_folder
@@ -168,8 +167,8 @@ def text_hash(config: RunConfig) -> str:
     files = _files(config)
     if files is None:
         return _hash_of_documents(config)
-    settings = {"corpus": asdict(config.corpus), "version": VERSION, "files": [_state(path) for path in files]}
-    key = hashlib.sha256(json.dumps(settings, sort_keys=True, default=lambda choice: choice.name).encode()).hexdigest()[:16]
+    settings = {"corpus": to_dict(config.corpus), "version": VERSION, "files": [_state(path) for path in files]}
+    key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
     path = paths.cache_folder(config.output) / "texts" / f"{key}.json"
     try:
         return records.read(path, dict[str, str])["sha256"]

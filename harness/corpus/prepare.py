@@ -4,14 +4,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from harness import paths
-from harness.config.schema import RunConfig
+from harness.config.schema import RunConfig, to_dict
 from harness.corpus.documents import SPLITS, documents, paragraphs, text_hash
 from harness.corpus.encode import encoder
 from harness.data import tokenizer as tokenizers
@@ -60,11 +60,11 @@ class Lines:
 
 def _key(config: RunConfig, text: str) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
-    tokenizer = asdict(config.tokenizer)
+    tokenizer = to_dict(config.tokenizer)
     spec = {name: tokenizer[name] for name in ("kind", "train_characters", "vocab_size", "min_frequency", "lowercase")}
     spec |= {"vocab_file": bool(tokenizer["vocab_file"]), "file": bool(tokenizer["file"]), "version": PREPARE_VERSION}
     spec |= {"sentinels": tokenizer["sentinels"]} if tokenizer["sentinels"] else {}
-    digest.update(json.dumps(spec, sort_keys=True, default=lambda kind: kind.name).encode())
+    digest.update(json.dumps(spec, sort_keys=True).encode())
     digest.update(text.encode())
     return digest.hexdigest()[:16]
 

@@ -1,7 +1,7 @@
 """Smaller micro-batches for a run that ran out of memory: an optimizer step has the same batch, whose parts are added up."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness import tags, tasks
@@ -71,4 +71,4 @@ def _shape(run: "PlannedRun") -> str:
         step += [options.length, options.title]
     else:
         step += [config.task.max_length, config.task.kind.name, tasks.num_outputs(config.task)]
-    return json.dumps([step, asdict(config.model)], sort_keys=True, default=str)
+    return json.dumps([step, to_dict(config.model)])

@@ -387,7 +387,7 @@ def shape_key(run: PlannedRun) -> str:
     timed = (*OF_SHAPE, *(OF_TRAINING_STEP if run.config.measure.train_steps else ()))
     settings = {key: value for key, value in flatten(to_dict(run.config)).items() if arms.within(key, timed)}
     settings |= {"kind": run.config.task.kind.name, "outputs": tasks.num_outputs(run.config.task)}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _hardware(timed: Timed) -> str:

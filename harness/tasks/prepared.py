@@ -6,7 +6,7 @@ An entry of the cache is written atomically, under a lock, so that processes may
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from harness import paths, tasks
 from harness.config.choices import KeepBest, TaskKind
 from harness.config.conditions import is_only_scored
 from harness.config.rules import refuse_class_weights
-from harness.config.schema import RunConfig
+from harness.config.schema import RunConfig, to_dict
 from harness.data import sources
 from harness.data import tokenizer as tokenizers
 from harness.data.cache import write_once
@@ -168,14 +168,14 @@ def _submitted(config: RunConfig) -> dict[str, str]:
 
 def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
-    spec = {f"tokenizer.{key}": value for key, value in asdict(config.tokenizer).items()}
+    spec = {f"tokenizer.{key}": value for key, value in to_dict(config.tokenizer).items()}
     if not config.tokenizer.sentinels:
         del spec["tokenizer.sentinels"]  # data that was prepared before there were any is the same
     spec |= {f"tokenizer.{key}": bool(getattr(config.tokenizer, key)) for key in ("vocab_file", "file")}
-    spec |= {f"task.{key}": getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
+    spec |= {f"task.{key}": to_dict(config.task)[key] for key in SHAPING} | {"version": PREPARE_VERSION}
     spec |= {"task.plugin": config.task.plugin} if config.task.plugin else {}
     spec |= {"words": _words(config)}  # of which a vocabulary is trained, else of the rows
-    digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
+    digest.update(json.dumps(spec, sort_keys=True).encode())
     _add_rows(digest, config, tables)
     digest.update(json.dumps(more_text).encode())
     return digest.hexdigest()[:16]
