@@ -24,7 +24,7 @@ from harness.config import command_line
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.redact import redacted
-from harness.study import run_folder
+from harness.study import plan_file, run_folder
 from harness.study.plan import PlannedRun
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
@@ -167,6 +167,10 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
             for runs in studies if has_report else ():
                 if runs[0].config.report and write_report(runs[0].config, baselines(runs)):
                     tables.append(runs[0].config)
+            if len(planned) == 1 and command_line.sweep() is None and run_log.finished(planned[0].folder):
+                config, folder = planned[0].config, os.path.relpath(planned[0].folder)
+                report = plan_file.called(config.output, config.study).replace("harness status", "reports --study")
+                console.result(f"Results: {folder}. Report: {report}. To compare: -m model=A,B")
         status = "finished"
     finally:
         for runs in studies:
