@@ -22,7 +22,7 @@ ALL = "all"
 MARKS = {
     "▲": "better",
     "▼": "worse",
-    "≈": "the same within the margin",
+    "≈": "equivalent within the margin",
     "=": "equal",
     "~": "inconclusive",
     "△▽": "single run: not evidence",
@@ -110,15 +110,15 @@ def _first(over: Overall, name: str) -> list[str]:
 
 def _merit(over: Overall, label: str, name: str) -> float:
     """More is better."""
-    spread, sign = over.spread(label, name), -1 if metrics.get(name).direction is Direction.LOWER else 1
-    return float("-inf") if spread is None else sign * spread.mean
+    value, sign = overview.cell(over, label, name).value, -1 if metrics.get(name).direction is Direction.LOWER else 1
+    return float("-inf") if value is None else sign * value
 
 
 def _head(over: Overall, name: str, text: str) -> str:
     """`accuracy ↑`, `latency, ms ↓`: the arrow says what is better."""
     unit = _unit(over, name)[1]
     if name == HEADLINE:
-        tasks = findings.counted(list(over.sections))
+        tasks = findings.of_mean(over)
         text = f"score, mean of {tasks}" if tasks else escape(tables.score_title(over.sections[0]))
     return f"{text}{', ' * bool(unit)}{unit}{ARROWS.get(metrics.get(name).direction, '')}"
 
@@ -135,15 +135,15 @@ def _column(over: Overall, labels: list[str], name: str) -> list[Cell]:
     merits = {label: _merit(over, label, name) for label in labels}
     for label in labels:
         known, cell = over.spread(label, name), overview.cell(over, label, name)
-        if known is None:
+        if known is None or cell.value is None:
             cells.append(cell)
             continue
         _, own, digits = formats.scaling(metric.unit, known.mean)
         digits = digits if own == unit else formats.decimals(known.mean / factor)
         sd = None if metric.deterministic or known.minimum == known.maximum else known.sd
         text = formats.plain(known.mean / factor, digits) + ("" if sd is None else f" ± {formats.plain(sd / factor, digits)}")
-        of, most = len(over.having(label, name)), len(over.sections)
-        text += f" ({of} of {most})" * (of < most and (name == HEADLINE or of != len(over.having(label, HEADLINE))))
+        of, most = len(over.rows(label, name)), len(over.of_mean(name))
+        text += f" ({of} of {most})" * (of < most and of != len(over.having(label, HEADLINE)))
         sign = cell.text[-2:] if cell.text.endswith(tuple(overview.NOTES)) else ""
         best = metric.direction in ARROWS and min(merits.values()) < max(merits.values()) == merits[label]
         cells.append(Cell(text + sign, cell.value, cell.unit, cell.change, cell.verdict, best))
@@ -159,7 +159,7 @@ def _legend(over: Overall, table: Table, columns: list[str]) -> list[str]:
     spread = {any(over.by_round(label, name) for label in over.labels) for name in scattered}
     over_what = [text for is_time, text in ((False, "seeds"), (True, ROUNDS)) if is_time in spread]
     signs += [f"±: standard deviation over {', for times over '.join(over_what)}."] if spread else []
-    lacks = any(" of " in cell.text for row in table.rows for cell in row[1:])
+    lacks = any(" of " in cell.text and overview.SOME_TASKS[0] not in cell.text for row in table.rows for cell in row[1:])
     signs += ["In brackets: tasks with results."] if lacks else []
     noted = [WARNED if note == overview.NOTES[overview.WARNED] else note for note in overview.noted(table)]
     return [*([" ".join(signs)] if signs else []), *noted]

@@ -74,11 +74,11 @@ def test_the_note_of_a_warning_names_no_chapter(make_run):
     assert note == "† Training warning: the run's line and the report name it."
 
 
-def test_an_arm_that_lacks_tasks_says_of_how_many_its_mean_is(scored):
+def test_an_arm_that_lacks_tasks_has_no_mean(scored):
     runs = [*scored("base", {"sst2": [0.8], "rte": [0.6]}), *scored("b", {"sst2": [0.9]})]
     shown = screen(compare("s", runs))
-    assert texts(shown) == {"base": ["0.700"], "b": ["0.900 (1 of 2)"]}
-    assert "In brackets: tasks with results." in " ".join(shown.notes)
+    assert texts(shown) == {"base": ["0.700"], "b": ["– (1 of 2 tasks)"]}
+    assert "an arm that lacks a task has no mean score." in " ".join(shown.notes)
 
 
 def test_names_leave_out_what_all_arms_share(study):
