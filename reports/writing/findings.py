@@ -156,13 +156,14 @@ def effects(comparison: Comparison) -> list[Effect]:
 
 
 def _further(comparison: Comparison) -> list[Effect]:
-    """What is better or worse in the metrics of the tasks' tables that the overview does not show."""
-    over, shown = overall.of_tasks(comparison), {name for _, names in parts(comparison) for name in names}
-    names = dict.fromkeys(judged_by(name, comparison.has) for name in SHOWN.task)
+    """What is better or worse in metrics that the overview does not show, and the table of a task or a pretraining does."""
+    tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
+    shown = {name for _, names in parts(comparison) for name in names}
     return [
         Effect(name, metrics.get(name).title.partition(",")[0], label, change, counted(over.shared(label, name)))
-        for name in names
-        if name not in shown
+        for over, names in ((tasks, SHOWN.task), (pretrainings, SHOWN.pretraining))
+        for name in dict.fromkeys(judged_by(name, comparison.has) for name in names)
+        if name not in shown and name not in PER_BYTE.values()  # the loss says as much
         for label in over.labels
         if (change := over.change(label, name)) and change.verdict in (Verdict.BETTER, Verdict.WORSE)
     ]
