@@ -13,6 +13,7 @@ from typing import Union
 
 import msgspec
 
+from harness.errors import some_of
 from harness.terminal import Strong, counted, table, wrapped
 
 DASH = "–"
@@ -133,7 +134,8 @@ def markdown(block: Block, level: int = 2) -> Iterator[str]:
         folded = block.folded
         yield _table(block, [row for row in block.rows if row not in folded])
         if folded:
-            yield f"<details><summary>{counted(len(folded), 'more arm')}</summary>"
+            names = some_of([*dict.fromkeys(row[0].text for row in folded)], MOST_ARMS)
+            yield f"<details><summary>{counted(len(folded), 'more row')}: {names}</summary>"
             yield _table(block, folded)
             yield "</details>"
     else:

@@ -269,7 +269,7 @@ _LOADS = {
 }
 
 _SCORES_BESIDE = {
-    f"{name}_{split}": f"{title}, {rows}"
+    f"{name}_{split}": f"{title} on {rows}"
     for split, rows in BESIDE.items()
     for name, title in SCORE_TITLES.items()
     if name != "score"

@@ -24,7 +24,7 @@ ALL = "all"
 MARKS = {
     "▲": "better",
     "▼": "worse",
-    "≈": "the same within the margin",
+    "≈": "equivalent within the margin",
     "=": "equal",
     "~": "inconclusive",
     "△▽": "single run: not evidence",
@@ -117,15 +117,15 @@ def _first(over: Overall, name: str) -> list[str]:
 
 def _merit(over: Overall, label: str, name: str) -> float:
     """More is better."""
-    spread, sign = over.spread(label, name), -1 if metrics.get(name).direction is Direction.LOWER else 1
-    return float("-inf") if spread is None else sign * spread.mean
+    value, sign = overview.cell(over, label, name).value, -1 if metrics.get(name).direction is Direction.LOWER else 1
+    return float("-inf") if value is None else sign * value
 
 
 def _head(over: Overall, name: str, text: str) -> str:
     """`accuracy ↑`, `latency, ms ↓`: the arrow says what is better."""
     unit = _unit(over, name)[1]
     if name == HEADLINE:
-        tasks = findings.counted(list(over.sections))
+        tasks = findings.of_mean(over)
         text = f"score, mean of {tasks}" if tasks else escape(tables.score_title(over.sections[0]))
     return f"{text}{', ' * bool(unit)}{unit}{ARROWS.get(metrics.get(name).direction, '')}"
 
@@ -153,7 +153,7 @@ def _legend(over: Overall, table: Table, columns: list[str]) -> list[str]:
     spread = {any(over.by_round(label, name) for label in over.labels) for name in scattered}
     over_what = [text for is_time, text in ((False, "seeds"), (True, ROUNDS)) if is_time in spread]
     signs += [f"±: standard deviation over {', for times over '.join(over_what)}."] if spread else []
-    lacks = any(" of " in cell.text for row in table.rows for cell in row[1:])
+    lacks = any(" of " in cell.text and overview.SOME_TASKS[0] not in cell.text for row in table.rows for cell in row[1:])
     signs += ["In brackets: tasks with results."] if lacks else []
     noted = [WARNED if note == overview.NOTES[overview.WARNED] else note for note in overview.noted(table)]
     return [*([" ".join(signs)] if signs else []), *noted]

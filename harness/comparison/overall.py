@@ -35,9 +35,14 @@ class Overall:
         """Sections in which the arm has a value of the metric."""
         return [section for section in self.sections if (row := section.row_of(label)) and row.values(name)]
 
+    def of_mean(self, name: str) -> list[Section]:
+        """Sections that means over tasks are of, so that they compare: of a score those of the baseline, if it has any."""
+        ours = self.having(self.comparison.baseline, name) if name == HEADLINE else []
+        return ours or [*self.sections]
+
     def rows(self, label: str, name: str) -> list[Row]:
-        """The arm's rows in these sections."""
-        return [section.by_label[label] for section in self.having(label, name)]
+        """The arm's rows in those of them in which it has a value."""
+        return [section.by_label[label] for section in self.having(label, name) if section in self.of_mean(name)]
 
     def shared(self, label: str, name: str) -> list[Section]:
         """Sections in which both the arm and the baseline have a value, over which a change is computed."""
@@ -46,7 +51,7 @@ class Overall:
 
     @cached_method
     def spread(self, label: str, name: str) -> Spread | None:
-        """The mean over the tasks that the arm has, and its spread over replicates or rounds; None without any.
+        """The mean over the tasks of `of_mean` that the arm has, and its spread over replicates or rounds; None without any.
 
         Where no replicate has all tasks, or several sessions timed them, the mean over tasks alone: its `sd` is None.
         """

@@ -28,6 +28,9 @@ AT_MOST = 3
 FEW = 8
 """Keys that an error lists, of more those that are nearest by spelling."""
 
+NEAR = 0.65
+"""Similarity from which on another key is suggested."""
+
 FIRST = ("", "model", "finetune", "task", "hardware", "pretrain", "measure")
 """Order in which sections are suggested; the others follow. The empty one is the top level."""
 
@@ -62,14 +65,18 @@ def unknown_key(key: str) -> InputError:
     while section not in ("", *known_keys()):
         section = section.rpartition(".")[0]
     siblings = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else GROUPS)
-    nearest = difflib.get_close_matches(key, siblings, n=FEW, cutoff=0.0)
+    nearest = difflib.get_close_matches(key, siblings, n=FEW)
     swapped = [f"{group}={key}" for group in GROUPS if key in names(group)][:AT_MOST]
     meant = [OTHER_NAMES[key]] if key in OTHER_NAMES else swapped or meant_keys(key, {*known_keys(), *GROUPS})
-    error = unknown("key", key, nearest, section, meant)
+    error = str(unknown("key", key, nearest, section, meant))
     if len(nearest) == len(siblings):
-        return error
-    shown = f"all {len(siblings)}: python -m harness --help {section.partition('.')[0]}" if section else "groups: --help groups"
-    return InputError(f"{error}; {shown}")
+        return InputError(error)
+    shown = (
+        f"all {len(siblings)}: python -m harness --help {section.partition('.')[0]}"
+        if section
+        else "groups: python -m harness --help groups"
+    )
+    return InputError(f"{error}; {shown}" if section and nearest else f"{error.rpartition(' choices')[0]} {shown}")
 
 
 def meant_keys(name: str, candidates: Iterable[str]) -> list[str]:
@@ -83,12 +90,15 @@ def meant_keys(name: str, candidates: Iterable[str]) -> list[str]:
     matches = [key for key, its_last in by_last if its_last in of_others] or [
         key for key, its_last in by_last if its_last == last
     ]
-    matches = [key for key in matches if section and key in siblings] or matches
+    if section and siblings:
+        near = difflib.get_close_matches(last, [key.rpartition(".")[2] for key in siblings], n=1, cutoff=NEAR)
+        own = [key for key in siblings if key in matches] or [key for key in siblings if key.rpartition(".")[2] in near]
+        matches = own or matches
     if section and not siblings:  # the section is misspelt too
         matches = difflib.get_close_matches(name, candidates, n=1) or matches
     for among in (siblings, candidates):
-        matches = matches or difflib.get_close_matches(name, among, n=1)
-    near = difflib.get_close_matches(last, [its_last for _, its_last in by_last], n=1)
+        matches = matches or difflib.get_close_matches(name, among, n=1, cutoff=NEAR)
+    near = difflib.get_close_matches(last, [its_last for _, its_last in by_last], n=1, cutoff=NEAR)
     return (matches or [key for key, its_last in by_last if its_last in near])[:AT_MOST]
 
 
@@ -203,7 +213,7 @@ def _allowed(key: str) -> str:
     return allowed.expected(0)
 
 
-KINDS = {bool: "true, false", int: "integer", float: "number", str: "text", Any: "any value"}
+KINDS = {bool: "true, false", int: "integer", float: "number", str: "text", Any: "a name, or {NAME: VALUE}"}
 """Type -> what a user calls it."""
 
 

@@ -247,13 +247,15 @@ class Session:
     def _say_end(self, first: int, seconds: float) -> None:
         """What was decided, the noise, and what failed; the rounds from `first` on took so long."""
         done, tables = self._state["rounds"], [*self._tables()]
-        known = [(table.metric, floor) for table in tables if (floor := table.floor) is not None]
-        floors = {metric: max(of_metric) for metric, of_metric in grouped(known).items()}  # log ratios of all A/A replicates
+        known = [(table, floor) for table in tables if (floor := table.floor) is not None]
+        of_metrics = grouped((table.metric, floor) for table, floor in known)
+        floors = {metric: max(of_metric) for metric, of_metric in of_metrics.items()}  # log ratios of all A/A replicates
         percents = {metric: f"{by_launch.percent(floor):.1f} %" for metric, floor in floors.items()}
         listed = ", ".join(f"{metrics.SHORT[metric]} {percent}" for metric, percent in percents.items())
-        comparisons = sum(len(table.arms) for table in tables)
-        needed = [rounds for table in tables for rounds in table.undecided(len(self.looks))]
-        decided = f"; {comparisons - len(needed)} of {counted(comparisons, 'comparison')} decided" if comparisons else ""
+        quiet = [table for table, floor in known if floor <= HIGHEST_FLOOR]  # all others get no verdict
+        comparisons, judged = (sum(len(table.arms) for table in some) for some in (tables, quiet))
+        needed = [rounds for table in quiet for rounds in table.undecided(len(self.looks))]
+        decided = f"; {judged - len(needed)} of {counted(comparisons, 'comparison')} decided" if comparisons else ""
         noise = f". Noise floor: {listed}" if listed else ""
         console.plain(f"Timed {counted(done, 'round')} in {seconds:.0f} s{decided}{noise}")
         if needed and done > first:

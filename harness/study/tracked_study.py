@@ -24,7 +24,7 @@ from harness.config import command_line
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.redact import redacted
-from harness.study import run_folder
+from harness.study import plan_file, run_folder
 from harness.study.plan import PlannedRun
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
@@ -163,10 +163,14 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
         yield
         if waits:
             trackers.wait()
-            has_report = len(planned) > 1 and command_line.sweep() is None and trackers.has_store
-            for runs in studies if has_report else ():
+            has_report = command_line.sweep() is None and trackers.has_store
+            for runs in studies if has_report and len(planned) > 1 else ():
                 if runs[0].config.report and write_report(runs[0].config, baselines(runs)):
                     tables.append(runs[0].config)
+            if has_report and len(planned) == 1 and run_log.finished(planned[0].folder):
+                single, place = planned[0].config, os.path.relpath(planned[0].folder)
+                command = plan_file.called(single.output, single.study).replace("harness status", "reports --study")
+                console.result(f"Results: {place}. Report: {command}. To compare: -m model=A,B")
         status = "finished"
     finally:
         for runs in studies:

@@ -111,7 +111,7 @@ def table(glue: Glue) -> Table:
     for place, section in enumerate(glue.sections, 1):
         scores = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
         titles = [escape(metric.title if metric else name.removeprefix("eval/").replace("_", " ")) for metric, name in scores]
-        heads[place] += f": {', '.join(titles)}"
+        heads[place] += f": {'mean of ' * (len(titles) > 1)}{formats.enumerated(titles)}"
     rows = [[Cell(escape(label)), *(_number(glue, column, label) for column in glue.columns)] for label in glue.labels]
     constants = [_constant(section) for section in glue.sections]
     if any(cell.value is not None for cell in constants):

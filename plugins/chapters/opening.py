@@ -25,8 +25,8 @@ from harness.reports.writing.formats import POINTS, SHARES, Chapter
 from harness.reports.writing.tables import size_text, verdict_text
 
 CAPTION = (
-    "Changes against the baseline with 95 % intervals (90 % where the verdict is same, as TOST uses). Filled: better or "
-    "worse; hollow: inconclusive or the same; grey: within the noise floor or one validation item"
+    "Changes against the baseline with 95 % intervals (90 % where equivalent, as TOST uses), each panel on its own scale. "
+    "Filled: better or worse; hollow: inconclusive or equivalent; grey: within the noise floor or one validation item"
 )
 LOOKS = shipped(__file__, dict[Verdict, tuple[str, dict[str, Any]]])
 """Verdict -> what the legend says, and the look of the mark."""
@@ -59,10 +59,8 @@ def change_picture(comparison: Comparison) -> Figure | None:
     names = [short[label] for label in labels]
     figure, axes = plots.rows([names] * len(panels), wide=2.9, margin=1.3 + plots.wider(names), most=3, sharey=True)
     figure.set_layout_engine("constrained", w_pad=0.12)  # between the values of a panel and the next one
-    ratios = [1 / LEAST_RATIO, LEAST_RATIO, *(end for effect in effects if is_ratio(effect) for end in ends(effect))]
-    room = (max(ratios) / min(ratios)) ** 0.06
     for panel, of_metric in zip(axes, panels.values(), strict=True):
-        _panel(panel, labels, of_metric, (min(ratios) / room, max(ratios) * room))
+        _panel(panel, labels, of_metric)
     looks = dict(LOOKS[effect.change.verdict or Verdict.OPEN] for effect in effects)
     handles: list[Artist] = [Line2D([], [], label=text, linestyle="None", **look) for text, look in looks.items()]
     band = any(effect.change.evidence and effect.change.evidence.least for effect in effects)
@@ -72,7 +70,7 @@ def change_picture(comparison: Comparison) -> Figure | None:
 
 
 def is_ratio(effect: Effect) -> bool:
-    """Whether it is drawn on the axis of ratios that all panels share."""
+    """Whether it is drawn on an axis of ratios."""
     return effect.unit not in LEAST and effect.change.baseline_mean > 0
 
 
@@ -86,8 +84,8 @@ def ends(effect: Effect) -> list[float]:
     return [POINTS * value if effect.unit in SHARES else value for value in values]
 
 
-def _panel(axes: Axes, labels: list[str], effects: list[Effect], limits: tuple[float, float]) -> None:
-    """One line for each of the arms; limits are those of ratios."""
+def _panel(axes: Axes, labels: list[str], effects: list[Effect]) -> None:
+    """One line for each of the arms."""
     first, by_ratio = effects[0], is_ratio(effects[0])
     axes.axvline(float(by_ratio), color="0.2", linewidth=0.8, zorder=1)
     for effect in effects:
@@ -105,16 +103,18 @@ def _panel(axes: Axes, labels: list[str], effects: list[Effect], limits: tuple[f
         across = axes.get_yaxis_transform()
         axes.annotate(number, (1.02, row), fontsize=7.5, xycoords=across, va="center", annotation_clip=False)
         axes.plot([0, 1.01], [row, row], transform=across, color="0.93", linewidth=0.8, zorder=0, clip_on=False)
-    unit = f"%, {plots.LOG}" if by_ratio else "points" if first.unit in SHARES else first.unit
+    unit = "%" if by_ratio else "points" if first.unit in SHARES else first.unit
     axes.set_title(f"{first.name} ({unit})", loc="left", fontsize=9)
     axes.spines["left"].set_visible(False)  # beside it, the values of the panel before would read as its ticks
     axes.tick_params(axis="y", length=0)
     if by_ratio:
-        axes.set(xscale="log", xlim=limits)
-        decades = math.log10(limits[1] / limits[0])
+        ratios = [1 / LEAST_RATIO, LEAST_RATIO, *(end for effect in effects for end in ends(effect))]
+        room = (max(ratios) / min(ratios)) ** 0.06
+        axes.set(xscale="log", xlim=(min(ratios) / room, max(ratios) * room))
+        decades = math.log10(max(ratios) / min(ratios))
         powers = FixedLocator([10.0 ** (place * math.ceil(decades / 4)) for place in range(-9, 10)])
-        if decades < 0.4:
-            axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # all of these have a tick at 1
+        if decades < 0.8:
+            axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # all of these have a tick at 1
         else:
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.3 else (1, 3)) if decades < 2 else powers)
         axes.xaxis.set_minor_locator(NullLocator())

@@ -105,7 +105,9 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
 
 def shown(planned: list[PlannedRun]) -> list[str]:
     """Whether the runs are a study, and the smallest difference that they can show."""
-    found, lines = smallest(planned), [text for text in (replicates.no_study(planned),) if text]
+    found = [one for one in smallest(planned) if {*one.by_replicates.values()} != {None}]
+    labels, lines = {run.config.label for run in planned}, [text for text in (replicates.no_study(planned),) if text]
+    lines += [f"Baseline: {next(name for name in tracked_study.baselines(planned) if name in labels)}"] * (len(labels) > 1)
     if planned[0].config.sweep.until is Until.resolved:
         lines.append(wrapped(replicates.announced(planned)))
     if not found:
@@ -178,7 +180,7 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
     if timing is not None:
         count = f"{counted(timing.variants, 'variant')} and {counted(timing.replicates, 'A/A replicate')}"
         rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
-        took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
+        took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else "; time unknown, --probe times a launch"
         lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")
         if ends and todo and not unknown:
             before = training + sum(seconds)

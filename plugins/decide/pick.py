@@ -117,6 +117,8 @@ def _worst(comparison: Comparison, rows: list[Place], bound: Bound) -> Checked:
     return min(every, key=lambda one: (one.fit, one.found is not None and bound.margin(one.found)))
 
 
+MANY = 10
+"""Times the limit from which on a violation is stated as a factor."""
 SHORT = {
     "max_latency_ms": ("inference/latency_ms_p50", 1.0),
     "max_params": ("model/params_total", 1.0),
@@ -215,5 +217,7 @@ def _reason(checked: Checked) -> str:
         return "CI crosses the limit"
     unit, over = metrics.get(bound.metric).unit, -bound.margin(estimate)
     in_units = unit in formats.SHARES or not bound.value  # nothing is a share of 0
+    if not in_units and over >= MANY * abs(bound.value):
+        return f"{estimate.mean / bound.value:,.0f} times the limit"
     size = formats.difference(over, unit) if in_units else formats.percent(100 * over / abs(bound.value))
     return f"{size.lstrip('+')} {'below' if bound.at_least else 'above'} the limit"

@@ -65,8 +65,8 @@ error, from both arms' predictions if kept. Rounds are compared with the mean of
 time and memory must change by more than an A/A replicate. From {fewest} pairs, the exact sign-flip test must agree.""",
     "△ better? / ▽ worse?": """\
 Single seed or launch: a direction, not evidence. It exceeds the noise floor, or the margin if no floor is known.""",
-    "≈ same within X": """\
-Equivalent. Counts differ by less than the margin: {margins}. Measured values: no difference was found, and two one-sided t \
+    "≈ equivalent within X": """\
+Counts differ by less than the margin: {margins}. Measured values: no difference was found, and two one-sided t \
 tests (TOST) at {level:.0f} % each show it to be below the margin. Their {inner:.0f} % interval, uncorrected, is the one \
 shown, marked ({inner:.0f} %). Scores at ceiling, and times whose noise floor exceeds the margin, are never called \
 equivalent.""",

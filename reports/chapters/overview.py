@@ -26,13 +26,13 @@ from harness.reports.writing.formats import Chapter, bullets, code, escape, list
 from harness.reports.writing.tables import size_text, verdict_text
 
 LEGEND = """\
-▲ better, ▼ worse, ≈ the same within the margin, = equal, ~ inconclusive, △ ▽ single run, – no verdict.
+▲ better, ▼ worse, ≈ equivalent within the margin, = equal, ~ inconclusive, △ ▽ single run, – no verdict.
 ± is the standard deviation over replicates"""
 OF_ROUNDS = ", for times over timing rounds"
 WORD_OF = {
     Verdict.BETTER: "Shown to be better",
     Verdict.WORSE: "Shown to be worse",
-    Verdict.SAME: "Shown to be the same",
+    Verdict.SAME: "Shown to be equivalent",
     Verdict.EQUAL: "Equal",
     Verdict.INCONCLUSIVE: "Inconclusive",
 }
@@ -42,12 +42,12 @@ CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 """Clock in a title -> its text in a header; the wall clock of all launches has none."""
 WARNED, BELOW = "†", "‡"
 NOTES = {
-    WARNED: "† Training warning: see *Training warnings*; for a pretraining run, see the top of this report.",
+    WARNED: "† Some of its runs have a training warning.",
     tables.SELECTED: tables.SELECTED_NOTE,
     BELOW: "‡ Not shown to beat the majority baseline, which ignores the text.",
 }
 """Sign at a value -> what it says below the table."""
-SOME_TASKS = " tasks)", "Changes cover the tasks and seeds that both arms have; means over different tasks are not comparable."
+SOME_TASKS = " tasks)", "Changes cover the tasks and seeds that both arms have; an arm that lacks a task has no mean score."
 """End of a cell whose arm lacks tasks, and what is said of it below the table."""
 UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 
@@ -193,7 +193,7 @@ def overview(comparison: Comparison) -> Table:
 def _head(over: Overall, name: str, text: str) -> str:
     """The metric, a mean where its tasks differ in it, and of a score which one it is or over how many tasks."""
     if name == HEADLINE:
-        tasks = findings.counted(list(over.sections))
+        tasks = findings.of_mean(over)
         return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
     unit = metrics.get(name).unit
     differs = any(len({row.mean(name) for row in over.rows(label, name)}) > 1 for label in over.labels)
@@ -212,23 +212,25 @@ def cell(over: Overall, label: str, name: str, scale: tuple[float, str] | None =
     sd = None if metric.deterministic or spread.minimum == spread.maximum else spread.sd
     text = formats.value(spread.mean, metric.unit, sd, scale)
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
-    of, most = len(over.having(label, name)), len(over.sections)
-    if of < most and (name == HEADLINE or of != len(over.having(label, HEADLINE))):
-        text += f" ({of} of {most}{'' if scale else ' tasks'})"
+    of, most = len(over.rows(label, name)), len(over.of_mean(name))
+    is_partial = of < most and name == HEADLINE  # a mean over other tasks, which does not compare
+    text = DASH if is_partial else text
+    if is_partial or (of < most and of != len(over.having(label, HEADLINE))):
+        text += f" ({of} of {most}{'' if scale and not is_partial else ' tasks'})"
     if name in (HEADLINE, LOSS):
         runs = [run for row in over.rows(label, name) for run in row.runs]
         text += f" {WARNED}" * any(map(findings.is_warned, runs)) + tables.selection_mark(runs)
-    value = Cell(text, spread.mean, metric.unit)
+    value = Cell(text, None if is_partial else spread.mean, metric.unit)
     if label == over.comparison.baseline or not tables.is_judged(metric):
         return value
     return _with_short(value, over.change(label, name), metric.unit)
 
 
 def _with_short(value: Cell, change: Change | None, unit: str) -> Cell:
-    """The value above `−12.3 % ▲`, for a score in points: the mark alone; above a dash without a change."""
+    """The value above `−12.3 % ▲`, for a score in points, for a loss in nats; above a dash without a change."""
     if change is None:
         return tables.with_change(value, change, DASH)
-    size = formats.difference(change.absolute, unit) if unit in formats.SHARES else formats.percent(change.percent)
+    size = tables.short_size(change, unit)
     mark = tables.MARKS[change.verdict].partition(" ")[0] if change.verdict else ""  # without a word where it is no merit
     return tables.with_change(value, change, f"{size} {mark}".rstrip())
 

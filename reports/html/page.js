@@ -39,7 +39,7 @@ function foldable(table, box) {
   const button = document.createElement("button");
   button.className = "all";
   const count = table.querySelectorAll(".more").length;
-  button.textContent = `Show ${count} more arm${count > 1 ? "s" : ""}`;
+  button.textContent = `Show ${count} more row${count > 1 ? "s" : ""}`;
   button.addEventListener("click", () => showAll(table));
   box.after(button);
 }

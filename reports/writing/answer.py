@@ -20,11 +20,11 @@ NAMED = 3
 """Arms that are named for one verdict; more are counted."""
 OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *SHOWN.own)
 """Metrics of what was learned; all others of the overview are costs."""
-NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all match the baseline in", "no verdict on"
+NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are equivalent to the baseline in", "no verdict on"
 SAID: dict[Verdict | Tells, tuple[str, str]] = {
     Verdict.BETTER: ("is **better** than {base}", "are **better** than {base}"),
     Verdict.WORSE: ("is **worse** than {base}", "are **worse** than {base}"),
-    Verdict.SAME: ("matches {base}", "match {base}"),
+    Verdict.SAME: ("is equivalent to {base}", "are equivalent to {base}"),
     Tells.NO_EQUALITY: ("solves {what}, as {base} does", "solve {what}, as {base} does"),
     Verdict.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
     Verdict.DIRECTION_BETTER: ("has a single run: not evidence", "have single runs: not evidence"),
@@ -55,7 +55,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
-    """`**Score**: a (−9.9 points) is **worse** than base; b (within 1 point) matches base.`"""
+    """`**Score**: a (−9.9 points) is **worse** than base; b (within 1 point) is equivalent to base.`"""
     name, base = effects[0].name.capitalize(), escape(comparison.baseline)
     over = overall.of_tasks(comparison)
     if effects[0].metric == HEADLINE and all(

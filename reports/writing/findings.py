@@ -84,7 +84,7 @@ MOST = 6
 WORDS = {
     Verdict.BETTER: "**better** in",
     Verdict.WORSE: "**worse** in",
-    Verdict.SAME: "the same in",
+    Verdict.SAME: "equivalent in",
     Verdict.DIRECTION_BETTER: "single run, not evidence:",
     Verdict.INCONCLUSIVE: "inconclusive:",
 }
@@ -155,14 +155,34 @@ def effects(comparison: Comparison) -> list[Effect]:
     ]
 
 
+def _further(comparison: Comparison) -> list[Effect]:
+    """What is better or worse in metrics that the overview does not show, and the table of a task or a pretraining does."""
+    tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
+    shown = {name for _, names in parts(comparison) for name in names}
+    return [
+        Effect(name, metrics.get(name).title.partition(",")[0], label, change, counted(over.shared(label, name)))
+        for over, names in ((tasks, SHOWN.task), (pretrainings, SHOWN.pretraining))
+        for name in dict.fromkeys(judged_by(name, comparison.has) for name in names)
+        if name not in shown and name not in PER_BYTE.values()  # the loss says as much
+        for label in over.labels
+        if (change := over.change(label, name)) and change.verdict in (Verdict.BETTER, Verdict.WORSE)
+    ]
+
+
 def counted(sections: list[Section]) -> str:
     """`3 tasks`; empty for one."""
     return f"{len(sections)} tasks" if len(sections) > 1 else ""
 
 
+def of_mean(over: Overall) -> str:
+    """Over how many tasks scores are averaged: `3 tasks`, or `3 of 4 tasks`; empty if there is one task."""
+    count, every = len(over.of_mean(HEADLINE)), counted([*over.sections])
+    return every if count == len(over.sections) else f"{count} of {every}"
+
+
 def sentences(comparison: Comparison) -> list[Bullets]:
     """A list of findings with their intervals; empty without any."""
-    lines = _of_arms(comparison, effects(comparison))
+    lines = _of_arms(comparison, [*effects(comparison), *_further(comparison)])
     return bullets(chain(lines, (sentence(*difference) for difference in by_items(comparison)[:MOST])))
 
 
@@ -173,6 +193,7 @@ def cautions(comparison: Comparison) -> list[Bullets]:
         () if comparison.is_small else solved(comparison),
         _count_warned(comparison),
         _alike(comparison),
+        _of_one_seed(overall.of_tasks(comparison)),
         _without_evidence(effects(comparison)),
         _clocks(comparison),
         _by_probe(comparison),
@@ -346,12 +367,13 @@ def _warned(comparison: Comparison) -> list[tuple[Section, Row, Run]]:
 
 def _count_warned(comparison: Comparison) -> Iterator[str]:
     """How many trainings went wrong, and how."""
-    every = [run for section in comparison.selected_tasks for row in section.rows for run in row.runs]
-    warned = [run for run in every if is_warned(run)] if _warned(comparison) else []
+    every = sum(len(row.runs) for section in comparison.selected_tasks for row in section.rows)
+    warned = [run for _, _, run in _warned(comparison)]
     counts = Counter(kind for run in warned for kind in run.tags.get(tags.NOTES, "").split(", "))
     if warned:
-        of_kind = "; ".join(f"{WRONG_WITH.get(kind, 'other warnings')}: {count}" for kind, count in counts.most_common())
-        yield f"**Warnings in {len(warned)} of {len(every)} training runs**: {of_kind}."
+        kinds = [(WRONG_WITH.get(kind, "other warnings"), count) for kind, count in counts.most_common()]
+        of_kind = "; ".join(f"{kind}: {count}" for kind, count in kinds) if len(kinds) > 1 else kinds[0][0]
+        yield f"**Warnings in {len(warned)} of {every} training runs**: {of_kind}."
 
 
 def of_trainings(comparison: Comparison) -> Iterator[str]:
@@ -377,12 +399,16 @@ def _alike(comparison: Comparison) -> Iterator[str]:
         yield f"**The same model and recipe under two names**: {each}. Any difference between them is noise."
 
 
+def _of_one_seed(over: Overall) -> Iterator[str]:
+    """Arms with one seed where others have more."""
+    seeds = {label: [{*row.values(HEADLINE)} - {paired.NO_SEED} for row in over.rows(label, HEADLINE)] for label in over.labels}
+    once = [label for label, of_tasks in seeds.items() if {*map(len, of_tasks)} == {1}]
+    if 0 < len(once) < len(seeds):
+        yield f"Only one seed of {listed(once, most=MOST)}: scores are not evidence; use `seed=0,1,2`."
+
+
 def _without_evidence(changes: list[Effect]) -> Iterator[str]:
-    """Why metrics have no verdict: one seed, a noise floor that is too high, or nothing side by side."""
-    scores = [effect for effect in changes if effect.metric == HEADLINE]
-    once = [effect.label for effect in scores if effect.said_with is Verdict.DIRECTION_BETTER]
-    if 0 < len(once) < len(scores):
-        yield f"Scores of {listed(once, most=MOST)} come from one seed each: not evidence; use `seed=0,1,2`."
+    """Why metrics have no verdict: a noise floor that is too high, or nothing side by side."""
     timed = [effect for effect in changes if metrics.get(effect.metric).compared is not Compared.BY_SEED]
     undecided = [effect for effect in timed if effect.change.verdict is Verdict.OPEN]
     noisy = [effect for effect in undecided if effect.change.evidence and effect.change.evidence.is_too_noisy]

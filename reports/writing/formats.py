@@ -109,15 +109,27 @@ def signed(number: float, digits: int) -> str:
     return f"+{text}" if number > 0 and text.strip("0.,") else text
 
 
+LARGE = 1000
+"""Percent from which on a change is a factor."""
+
+
+def times(number: float) -> str:
+    """`×11.2` of 1,020 %."""
+    ratio = 1 + number / 100
+    return f"×{plain(ratio, decimals(ratio))}"
+
+
 MOST_DIGITS = 6
 """Digits after the point of a change in percent."""
 
 
 def percent(number: float | None) -> str:
-    """`−12.3 %`, a dash where there is none."""
+    """`−12.3 %`, a dash where there is none; `×11.2` from LARGE on."""
     if number is None:
         return DASH
-    digits = 0 if abs(number) >= 1000 else 1 if abs(number) >= 1 or number == 0 else 2
+    if number >= LARGE:
+        return times(number)
+    digits = 0 if abs(number) >= LARGE else 1 if abs(number) >= 1 or number == 0 else 2
     while round(number, digits) == -100 < number and digits < MOST_DIGITS:  # what is left of it is not nothing
         digits += 1
     return f"{signed(number, digits)} %"

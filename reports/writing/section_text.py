@@ -71,23 +71,22 @@ def without_score(comparison: Comparison, section: Section) -> list[str]:
 
 def _paired(section: Section, before: Row) -> list[str]:
     """Rows with other seeds than the baseline; and rows whose interval is over the fine-tunings of a single pretraining."""
-    sentences: list[str] = []
+    ran: list[tuple[str, str]] = []
     labels: list[str] = []
     for row in section.rows if section.design is not Design.RUNS else ():
         pairs = pair(before.by_replicate, row.by_replicate)
         if {mine for mine, _ in pairs} != set(before.by_replicate) or {other for _, other in pairs} != set(row.by_replicate):
             replicates = (row.by_replicate, before.by_replicate, [other for _, other in pairs])
             here, there, both = (escape(seeds_text(seeds)) for seeds in replicates)
-            sentences.append(
-                f"{escape(row.label)} ran {here}, the baseline {there}: changes use {both or 'none of them'} "
-                "(counted metrics do not depend on the seed)."
-            )
+            ran.append((f"ran {here}, the baseline {there}: changes use {both or 'none of them'}", row.label))
         if row is not before and len(pairs) > 1 and len(tables.pretrain_seeds(pairs)) == 1 and not section.is_pretraining:
             labels.append(row.label)
     of_one = (
         f"Only one pretraining: intervals of {listed(labels)} cover fine-tuning seeds, not other pretraining seeds "
         "(arXiv:2106.16163)."
     )
+    every = grouped(ran).items()
+    sentences = [f"{listed(of)} {text} (counted metrics do not depend on the seed)." for text, of in every]
     return [*sentences, *([of_one] if labels else [])]
 
 

@@ -31,14 +31,18 @@ LEAST_SHARE = 0.1
 
 
 def change_text(change: Change | None, unit: str) -> str:
-    """`−12.3 % ▲ better`; a score in points, and in percent of a baseline that is not near 0; a dash without a change."""
+    """`−12.3 % ▲ better`; a score in points, a loss in nats, and in percent of a baseline that is not near 0."""
     if change is None:
         return DASH
-    size = formats.percent(change.percent)
-    if unit in SHARES:
-        in_percent = f" ({size})" if abs(change.baseline_mean) >= LEAST_SHARE else ""
-        size = f"{formats.difference(change.absolute, unit)}{in_percent}"
+    size = short_size(change, unit)
+    if unit in metrics.MARGINS and abs(change.baseline_mean) >= LEAST_SHARE:
+        size += f" ({formats.percent(change.percent)})"
     return f"{size} {verdict_text(change, unit)}".rstrip()
+
+
+def short_size(change: Change, unit: str) -> str:
+    """In points or nats where the margin is in these, else in percent."""
+    return formats.difference(change.absolute, unit) if unit in metrics.MARGINS else formats.percent(change.percent)
 
 
 def verdict_text(change: Change, unit: str) -> str:
@@ -109,6 +113,8 @@ def size_text(change: Change, unit: str) -> str:
     if exact or change.interval is None:
         return formats.percent(change.percent)
     ends = tuple(100 * end / change.baseline_mean for end in change.interval)
+    if change.percent >= formats.LARGE:
+        return f"{formats.times(change.percent)} [{', '.join(map(formats.times, ends))}]{confidence}"
     return formats.difference(change.percent, "%", ends) + confidence
 
 

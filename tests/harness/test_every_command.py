@@ -128,9 +128,11 @@ def test_a_wrong_first_word_names_what_is_meant(capsys):
         {
             "reprot": "harness: unknown command 'reprot'; did you mean 'python -m harness report'?\n",
             "results": "harness: unknown command 'results'; did you mean 'python -m harness report'?\n",
-            "train": "harness: unknown command 'train'; did you mean 'python -m harness model=base'?\n",
+            "train": "harness: unknown command 'train'; did you mean 'python -m harness model=base task=order'?\n",
             "report gaet": "harness report: unknown command 'gaet'; did you mean 'python -m harness report study=gaet'?\n",
-            "report train": "harness report: unknown command 'train'; did you mean 'python -m harness model=base'?\n",
+            "report train": (
+                "harness report: unknown command 'train'; did you mean 'python -m harness model=base task=order'?\n"
+            ),
             "report mine": "harness report: unknown command 'mine'; did you mean 'python -m harness report study=mine'?\n",
         }
     )

@@ -83,11 +83,11 @@ def test_a_score_with_a_warning_that_was_also_selected_has_both_signs(make_run):
     assert sum(note.startswith(("†", "§")) for note in shown.notes) == 2
 
 
-def test_an_arm_that_lacks_tasks_says_of_how_many_its_mean_is(scored):
+def test_an_arm_that_lacks_tasks_has_no_mean(scored):
     runs = [*scored("base", {"sst2": [0.8], "rte": [0.6]}), *scored("b", {"sst2": [0.9]})]
     shown = screen(compare("s", runs))
-    assert texts(shown) == {"base": ["0.700"], "b": ["0.900 (1 of 2)"]}
-    assert "In brackets: tasks with results." in " ".join(shown.notes)
+    assert texts(shown) == {"base": ["0.700"], "b": ["– (1 of 2 tasks)"]}
+    assert "an arm that lacks a task has no mean score." in " ".join(shown.notes)
 
 
 def test_names_leave_out_what_all_arms_share(study):

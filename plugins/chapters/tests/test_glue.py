@@ -187,7 +187,7 @@ def test_mismatched_accuracy_enters_where_there_is_one(study):
     assert line(md(glue.table(glue_of(alone))), "arm")[1] == "mnli: accuracy"
     both = study({"base": {"rte": (0.5,), "mnli": ((0.6, 0.7),)}, "new": scores})
     table = md(glue.table(glue_of(both)))
-    assert line(table, "arm")[1].startswith("mnli: accuracy, ")
+    assert line(table, "arm")[1].startswith("mnli: mean of accuracy and accuracy on mismatched genres")
     assert line(table, "base")[1] == "0.650"
     assert line(table, "new")[1] == "–"  # half of the scores would be another number
 

@@ -1,5 +1,6 @@
 """`python -m harness plan`: what is done, what is left, and what it takes."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +19,9 @@ SMALL += ["finetune.max_steps=2", "hardware.threads=1"]
 
 @pytest.mark.long
 def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output):
-    assert run_harness(*SMALL, "measure=none", f"output={output}", "report=false").returncode == 0
+    done = run_harness(*SMALL, "measure=none", f"output={output}", "report=false")
+    assert done.returncode == 0
+    assert re.search(r"^Results: .*/base-tiny-bag-0-\w+\. Report: python -m reports --study default output=", done.stdout, re.M)
     before = sorted(output.glob("default/*/*"))
     shown = run_harness("plan", "-m", *SMALL, "measure=none", "model=shared,base,albert", "seed=0,1", f"output={output}")
     assert shown.returncode == 0, shown.stderr
@@ -28,6 +31,7 @@ def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output)
     assert "2 of 2" in lines["albert, tiny, bag"]
     assert lines["albert, tiny, bag"].split()[-2:] == ["-", "-"]  # neither probed nor known
     assert "6 runs: 1 done, 5 to do" in shown.stdout
+    assert "\nBaseline: base\n" in shown.stdout
     assert "(without 4 of unknown duration)" in shown.stdout
     assert sorted(output.glob("default/*/*")) == before != []
 
@@ -169,3 +173,9 @@ def test_timing_that_is_left_to_later_is_left_out(run_harness, output):
     given = ["plan", *SMALL, f"output={output}"]
     assert "Timing:" not in run_harness(*given, "sweep.timing=false").stdout
     assert "Timing:" in run_harness(*given).stdout
+
+
+def test_timing_of_unknown_time_says_how_to_know_it():
+    assert "A/A replicate, 4 to 9 rounds; time unknown, --probe times a launch" in "\n".join(
+        plan.summary([], Timing(2, 1, (4, 9), None))
+    )

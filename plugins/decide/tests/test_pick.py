@@ -57,6 +57,7 @@ def test_one_value_that_is_trained_or_timed_is_unsure_and_a_count_is_exact(log, 
     assert "No arm fits." in text
     assert "single value, no interval" in text
     assert groups(pick(capsys, "--max-params", "2e6")[1]) == {"Fits": ["base"]}
+    assert "- base: parameters: 14,337 times the limit (sst2)" in pick(capsys, "--max-params", "100")[1]
 
 
 @pytest.mark.long

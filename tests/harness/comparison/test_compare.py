@@ -101,11 +101,11 @@ def test_interval_within_the_margin_is_the_same():
     """Two one-sided tests at 5 %: the 90 % interval lies within the margin, a point of a score or 5 % of a memory."""
     scores = ({S0: 0.8, S1: 0.81, S2: 0.82}, {S0: 0.801, S1: 0.812, S2: 0.819})
     of_score = change(metrics.get(SCORE), *scores)
-    assert (of_score.verdict, tables.verdict_text(of_score, "score")) == (Verdict.SAME, "≈ same within 1 point")
+    assert (of_score.verdict, tables.verdict_text(of_score, "score")) == (Verdict.SAME, "≈ equivalent within 1 point")
     differences = [scores[1][seed] - scores[0][seed] for seed in (S0, S1, S2)]
     assert max(abs(end) for end in stats.t.interval(0.9, 2, np.mean(differences), stats.sem(differences))) < 0.01
     of_memory = change(metrics.get(MEMORY), {S0: 1e8, S1: 1e8, S2: 1e8}, {S0: 1.01e8, S1: 1e8, S2: 0.99e8})
-    assert (of_memory.verdict, tables.verdict_text(of_memory, "bytes")) == (Verdict.SAME, "≈ same within 5 %")
+    assert (of_memory.verdict, tables.verdict_text(of_memory, "bytes")) == (Verdict.SAME, "≈ equivalent within 5 %")
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])

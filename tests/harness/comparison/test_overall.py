@@ -46,7 +46,7 @@ def test_changes_are_over_the_tasks_that_both_have(make_run):
         comparison(make_run, {"base": {"sst2": [0.8], "cola": [0.2]}, "new": {"sst2": [0.9], "rte": [0.1]}})
     )
     assert [section.task for section in over.shared("new", SCORE)] == ["sst2"]
-    assert over.spread("new", SCORE).mean == pytest.approx(0.5)  # of its own two tasks
+    assert over.spread("new", SCORE).mean == pytest.approx(0.9)  # over the tasks of the baseline
     assert (over.change("new", SCORE).absolute, over.change("new", SCORE).baseline_mean) == pytest.approx((0.1, 0.8))
     apart = overall.of_tasks(comparison(make_run, {"base": {"sst2": [0.8]}, "new": {"rte": [0.1]}}))
     assert apart.change("new", SCORE) is None

@@ -41,7 +41,7 @@ def test_a_change_beyond_the_scatter_of_rounds_has_a_verdict_and_one_within_is_t
     assert verdict(result, "slow") is Verdict.WORSE
     assert verdict(result, "slow", SPEED) is Verdict.WORSE
     assert verdict(result, "same") is Verdict.SAME
-    assert "≈ same within 5 %" in md(tables.before_after(result.sections[0]))
+    assert "≈ equivalent within 5 %" in md(tables.before_after(result.sections[0]))
     assert notes_of(result) == ""
 
 

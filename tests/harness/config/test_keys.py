@@ -24,6 +24,8 @@ KNOWN = {*known_keys(), *GROUPS}
         ("atention_window", ["model.attention_window"]),
         ("modle.attention_window", ["model.attention_window"]),
         ("+model.layers", ["model.num_hidden_layers"]),
+        ("task.train", ["task.train_file"]),
+        ("nothing", []),
         ("zzz", []),
     ],
 )

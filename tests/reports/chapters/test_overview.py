@@ -55,12 +55,22 @@ def test_sentences_say_what_the_tests_carry(result, no_study_is_small):
     words, arms, cautions = paragraphs(result)
     assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % CI")
     small, worse = arms.splitlines()
-    assert small == "- **small**: the same in score (within 1 point) and inference memory (within 5 %)."
+    assert small == "- **small**: equivalent in score (within 1 point) and inference memory (within 5 %)."
     lost, better = worse.rstrip(".").removeprefix("- **worse**: ").split("; ")
     assert better.startswith("**better** in inference memory (−50.0 ")
     assert re.fullmatch(r"\*\*worse\*\* in score \(−5\.2 \[−.*, −.*\] points over 2 tasks\)", lost)
     low = "base, small on cola"
     assert cautions.startswith(f"- **Not shown to beat the majority baseline**, which ignores the text: {low}.")
+
+
+def test_what_a_table_of_a_task_alone_shows_is_said_where_it_is_worse(scored):
+    """Not where it is equal."""
+    peak = "finetune/peak_memory_bytes"
+    runs = [*scored("base", {"sst2": [0.8] * 3}, {peak: 4e6}), *scored("large", {"sst2": [0.8] * 3}, {peak: 8e6})]
+    runs += scored("alike", {"sst2": [0.8] * 3}, {peak: 4e6})
+    said = "\n".join(parts(findings.sentences(compare("s", runs))))
+    assert "**worse** in training peak memory (+100.0 " in said
+    assert said.count("peak memory") == 1
 
 
 def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
@@ -200,15 +210,26 @@ def test_predictions_narrow_the_share_of_the_items(predicting, tmp_path):
     assert with_them < 0.2 * without
 
 
-def test_arm_that_lacks_a_task_says_of_how_many_its_mean_is(scored):
+def test_means_are_over_the_tasks_of_the_baseline_and_an_arm_that_lacks_one_has_none(scored):
     runs = [*scored("base", {"sst2": [0.8], "cola": [0.4]}), *scored("new", {"sst2": [0.9]})]
-    assert rows(md(overview.overview(compare("s", runs))))["new"][0].startswith("0.900 (1 of 2 tasks)<br>+10.0 points")
+    runs += scored("more", {"sst2": [0.8], "cola": [0.6], "rte": [0.1]})
+    table = rows(md(overview.overview(compare("s", runs))))
+    assert table["arm"][0] == "score, mean of 2 of 3 tasks"
+    assert (table["base"][0], table["more"][0]) == ("0.600", "0.700<br>+10.0 points △")
+    assert table["new"][0].startswith("– (1 of 2 tasks)<br>+10.0 points")
 
 
 def test_one_seed_names_the_arms_where_others_have_more(scored):
     runs = [*scored("base", {"sst2": [0.8, 0.7]}), *scored("once", {"sst2": [0.9]})]
     runs += scored("twice", {"sst2": [0.9, 0.6]})
-    assert paragraphs(compare("s", runs))[-1].startswith("- Scores of once come from one seed each: not evidence")
+    assert paragraphs(compare("s", runs))[-1].startswith("- Only one seed of once: scores are not evidence;")
+
+
+def test_one_seed_is_said_of_arms_whose_scores_are_too_near_to_say_more(scored):
+    """A difference within one item has no direction, and is no more evidence."""
+    runs = [*scored("base", {"sst2": [0.8, 0.8]}), *scored("once", {"sst2": [0.9]}), *scored("alike", {"sst2": [0.8]})]
+    runs += scored("twice", {"sst2": [0.9, 0.6]})
+    assert "Only one seed of alike, once: scores are not evidence" in paragraphs(compare("s", runs))[-1]
 
 
 def test_the_first_line_says_which_conditions_the_numbers_over_tasks_are_of(make_run):
@@ -277,7 +298,7 @@ def test_alone_the_baseline_has_no_findings(scored):
 def test_pretraining_alone_has_sizes_and_losses(pretrained, ended):
     result = compare("s", [pretrained(), pretrained("new+mlm", ends=ended(2.5))], "base+mlm")
     assert rows(md(overview.overview(result)))["arm"] == ["parameters", "pretraining FLOPs", "held-out masked loss, nats"]
-    assert rows(md(overview.overview(result)))["new+mlm"][2] == "2.500<br>−16.7 % △"
+    assert rows(md(overview.overview(result)))["new+mlm"][2] == "2.500<br>−0.500 nats △"
 
 
 def kinds_of(paragraphs: list[str]) -> list[str]:
@@ -346,11 +367,11 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
         ("worse loses points", ["- **Shown to be worse**: worse in score: −5.2 [−7.9, −2.4] points."]),
         (
             "small costs nothing in score and has fewer parameters",
-            ["- **Shown to be the same**: small in score:", "- **Shown to be better**: small in parameters: −75.0 %"],
+            ["- **Shown to be equivalent**: small in score:", "- **Shown to be better**: small in parameters: −75.0 %"],
         ),
-        ("no arm loses", ["- **Shown to be the same**: small in score:", "- **Shown to be worse**: worse in score:"]),
-        ("smaller is not named", ["- **Shown to be the same**: small in score:", "- **Shown to be worse**: worse in score:"]),
-        ("small saves inference memory", ["- **Shown to be the same**: small in inference memory: "]),
+        ("no arm loses", ["- **Shown to be equivalent**: small in score:", "- **Shown to be worse**: worse in score:"]),
+        ("smaller is not named", ["- **Shown to be equivalent**: small in score:", "- **Shown to be worse**: worse in score:"]),
+        ("small saves inference memory", ["- **Shown to be equivalent**: small in inference memory: "]),
     ],
 )
 def test_beside_a_hypothesis_stand_the_verdicts_on_what_it_names(result, hypothesis, found):
@@ -410,7 +431,7 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     said = "\n".join(parts([*findings.cautions(comparison), *bullets(findings.of_trainings(comparison))]))
     assert "**Training warnings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
     assert "Not shown to beat the majority baseline**, which ignores the text: c on sst2" in said  # once, in these words
-    assert "**Warnings in 2 of 3 training runs**" in said
+    assert "**Warnings in 1 of 3 training runs**" in said  # what is said of c is no second warning
     assert overview.NOTES["†"] in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
 
 
@@ -418,9 +439,7 @@ def test_seeds_of_an_arm_with_one_warning_are_said_together(make_run):
     runs = [make_run("base", seed, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}, **WARNED) for seed in range(3)]
     comparison = compare("s", runs)
     said = "\n".join(findings.of_trainings(comparison))
-    assert (
-        "- **Warnings in 3 of 3 training runs**: the loss still fell at the end: 3." in parts(findings.cautions(comparison))[0]
-    )
+    assert "- **Warnings in 3 of 3 training runs**: the loss still fell at the end." in parts(findings.cautions(comparison))[0]
     assert f"**Training warnings**: base on sst2, seeds 0, 1, 2 ({WARNED[tags.WARNING]})." in said
 
 

@@ -20,8 +20,8 @@ def test_score_comes_before_cost_and_each_arm_has_its_verdict(scored):
     runs += scored("alike", {"sst2": [0.80, 0.811, 0.789]}, {TOTAL: 1000.0})
     runs += scored("open", {"sst2": [0.90, 0.70, 0.82]}, {TOTAL: 2000.0})
     assert answer(compare("s", runs)) == [
-        "**Score**: lost (−10.0 points) is **worse** than base; alike (within 1 point) matches base; open (+0.7 points) is "
-        "inconclusive. **Cost**: lost is best in parameters (−75.0 %); open is worse in parameters (+100.0 %)."
+        "**Score**: lost (−10.0 points) is **worse** than base; alike (within 1 point) is equivalent to base; open "
+        "(+0.7 points) is inconclusive. **Cost**: lost is best in parameters (−75.0 %); open is worse in parameters (+100.0 %)."
     ]
 
 

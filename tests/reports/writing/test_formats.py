@@ -29,7 +29,15 @@ def test_score_differences_are_points_and_others_keep_their_unit():
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(-60.123, "−60.1 %"), (0.5, "+0.50 %"), (0.0, "0.0 %"), (-0.0001, "0.00 %"), (None, "–"), (1234, "+1,234 %")],
+    [
+        (-60.123, "−60.1 %"),
+        (0.5, "+0.50 %"),
+        (0.0, "0.0 %"),
+        (-0.0001, "0.00 %"),
+        (None, "–"),
+        (1134, "×12.3"),
+        (5.2e7, "×520,001"),
+    ],
 )
 def test_percent_has_its_sign(number: float | None, text: str):
     assert formats.percent(number) == text
