@@ -32,7 +32,7 @@ POLL_S = 0.5
 SOON_S = 5.0
 """Seconds that are waited for the worker of a killed command before it is said."""
 
-LEAVES_S = 4.0
+LEAVES_S = 3.0
 """Longest wait for the runs of an interrupted command, which end their workers."""
 
 BUSY_CPUS = 0.5
@@ -101,8 +101,9 @@ class Runner:
         """Where this thread is interrupted, waits a little for the others; what they start ends with this process anyway."""
         if kind is not None:
             self._command.interrupted.set()
+            end = time.monotonic() + LEAVES_S
             for thread in self._threads.values():
-                thread.join(LEAVES_S)
+                thread.join(max(0.0, end - time.monotonic()))
 
     def start(self, run: PlannedRun, again: bool) -> None:
         """Starts it; `again`: nothing else is left, so that it may wait a little for another command."""

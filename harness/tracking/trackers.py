@@ -91,7 +91,7 @@ PATIENCE_S = 60.0
 MOST_S = 180.0
 """Longest wait at the end for all that is left."""
 
-ENDED_S = 2.5
+ENDED_S = 2.0
 """Longest wait after Ctrl-C."""
 
 
@@ -195,8 +195,9 @@ class Trackers:
 
     def wait(self, interrupted: bool = False) -> None:
         """Waits until everything has been sent; not for long where the command was interrupted."""
+        end = time.monotonic() + ENDED_S
         for thread in self._threads.values():
-            thread.wait(*((ENDED_S, ENDED_S) if interrupted else ()))
+            thread.wait(*([max(0.0, end - time.monotonic())] if interrupted else ()))
 
     def report_failure(self) -> None:
         """Prints once of each tracker that has failed that it has."""

@@ -62,7 +62,8 @@ def _registered(options: Export, checkpoint: Path, served: predictor.Predictor, 
             needed = ["encoder-variant-harness"]
             pyfunc.save_model(files, predictor.__name__, str(checkpoint), pip_requirements=needed, **described)
             store.log_artifacts(str(files), place)
-        version = client.create_model_version(name, f"{run.artifact_uri}/{place}", run.run_id)
+        summary = tracked.data.tags.get(mlflow_store.NOTE, "").partition("\n")[0]
+        version = client.create_model_version(name, f"{run.artifact_uri}/{place}", run.run_id, description=summary)
     except BaseException:
         with contextlib.suppress(MlflowException, OSError):
             store.delete_artifacts(place)

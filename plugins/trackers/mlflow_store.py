@@ -236,6 +236,7 @@ class Tracker(Backend):
         self._client.update_run(run_id, "RUNNING")
         self._client.log_text(run_id, pages.plan_table(plan), "plan.md")
         self._set_of_study(NOTE, note)
+        self._save_view()  # without it the printed address opens the page for language-model apps
 
     def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
         """Ends the study's run with the files of its report, and saves the view of the study's table."""
@@ -249,13 +250,17 @@ class Tracker(Backend):
         command = source.get(tags.COMMAND) or tags.plain(self._client.get_run(run_id).data.tags).get(tags.COMMAND, "")
         note = pages.of_study(self.study, plan, command, link, report_read)
         self._set_tags(run_id, {"status": status, NOTE: note})
+        self._set_of_study(NOTE, note)
+        self._save_view()
+        self._client.set_terminated(run_id, END_STATES[State(status)])
+
+    def _save_view(self) -> None:
         runs = [*tagged(self._client, [self.experiment], {tags.ROLE: tags.ROLE_RUN})]
         params = [run.data.params for run in runs]
         varied = [key for key in dict.fromkeys(key for of in params for key in of) if len({of.get(key) for of in params}) > 1]
-        self._set_of_study(NOTE, note)
-        view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
+        measured = {key for run in runs for key in run.data.metrics} or {*pages.MAIN}
+        view = pages.view(measured, varied, run_log.now_ms())
         self._set_of_study(pages.VIEW_TAG, view)
-        self._client.set_terminated(run_id, END_STATES[State(status)])
 
     def reap(self) -> int:
         """Ends runs of this study whose process on this machine no longer exists; returns how many.

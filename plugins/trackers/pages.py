@@ -231,13 +231,14 @@ def view(measured: set[str], varied: Iterable[str], now_ms: int) -> str:
     shown = [number for name in MAIN if (number := metrics.judged_by(name, measured.__contains__)) in measured]
     if len(of_tasks) > 1:
         shown = [*of_tasks[:MOST_TASKS], *(name for name in shown if name != "eval/score")]
-    columns = [f"tags.`{tags.PREFIX}{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
+    columns = [f"tags.`{tags.PREFIX}{name}`" for name in (tags.ARM, tags.TASK, tags.SEED, tags.WARNING)]
     columns += [f"params.`{name}`" for name in varied if not name.startswith(SAID)][:MOST_VARIED]
     columns += [f"metrics.`{name}`" for name in shown]
     widths = {name: 8 * len(name.partition(".")[2]) + 16 for name in columns}  # pixels: MLflow cuts heads after twelve letters
-    widths[columns[0]] = 240  # names of arms are longer than their head
+    widths[columns[0]] = widths[columns[3]] = 240  # arms and warnings are longer than their heads
     state: dict[str, Any] = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": widths}
     state["searchFilter"] = tags.filters({tags.ROLE: tags.ROLE_RUN})[0]
+    state["runsHiddenMode"] = "SHOWALL"  # by default charts show ten runs
     if shown and (shown[0] == LOSS or "score" in shown[0]):
         state |= {"orderByKey": f"metrics.`{shown[0]}`", "orderByAsc": shown[0] == LOSS}
     return json.dumps({"name": VIEW, "createdAt": now_ms, "updatedAt": now_ms, "state": json.dumps(state)})

@@ -1,5 +1,6 @@
 """The SQLite file of a tracking store: made whole or not at all, listed, set aside, and moved with its folder."""
 
+import atexit
 import contextlib
 import os
 import sqlite3
@@ -65,6 +66,7 @@ def _make(path: Path, make: Callable[[str], object]) -> None:
     for old in path.parent.glob(f".{path.name}.making*"):
         old.unlink()
     temporary = path.with_name(f".{path.name}.making-{uuid.uuid4().hex}")
+    atexit.register(temporary.unlink, missing_ok=True)  # Ctrl-C ends the thread that makes it
     make(f"{SCHEME}{temporary}")
     with contextlib.closing(sqlite3.connect(temporary)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -12,6 +12,7 @@ from harness.tracking.run_log import Entry, Record
 from harness.tracking.trackers import Backend
 
 try:
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
     from torch.utils.tensorboard import SummaryWriter
     from torch.utils.tensorboard.summary import hparams
 except ImportError as error:
@@ -20,7 +21,9 @@ except ImportError as error:
 FOLDER = "tensorboard"
 
 MOST_PARAMETERS = 40
-"""Columns of the table HPARAMS, which shows all that there are."""
+"""Columns of the table HPARAMS, of which it shows five at first: those that differ, then the others, each by name."""
+
+FIRST = (tags.ARM, tags.SEED, "task.name")
 
 
 class TensorBoard(Backend):
@@ -57,8 +60,13 @@ class TensorBoard(Backend):
         main = {key: value for key, value in main.items() if key.startswith((*shown, "eval/", pages.BY_TASK)) or key in steps}
         stated = pages.parameters(record, MOST_PARAMETERS)
         parameters = {key: pages.typed(value) for key, value in stated.items()} | {"status": status}
-        parameters[tags.ARM] = record["tags"].get(tags.ARM, "")  # the table's first column, for they are sorted by name
+        parameters[tags.ARM] = record["tags"].get(tags.ARM, "")
         *row, succeeded = hparams(parameters, main)
+        stored = row[0].value[0].metadata.plugin_data
+        columns = HParamsPluginData.FromString(stored.content)
+        for column in columns.experiment.hparam_infos:
+            column.differs = column.name in FIRST
+        stored.content = columns.SerializeToString()
         for summary in [*row, succeeded] if status == "finished" else row:  # `add_hparams` would begin another file
             writer.file_writer.add_summary(summary)  # type: ignore[attr-defined]  # its constructor makes it
         for key, value in main.items():

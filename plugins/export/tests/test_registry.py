@@ -43,7 +43,8 @@ def store_in(output: Path) -> Path:
     """A folder of results whose store tracks the run with the attempt `one`."""
     experiment = mlflow_store.Tracker(None, str(output), "s").experiment
     client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
-    client.create_run(experiment, tags={"attempt": "one"})
+    note = "base on bag, scale tiny, seed 1. Finished: score 0.900.\n\nFiles: `s/run` below the output folder."
+    client.create_run(experiment, tags={"attempt": "one", mlflow_store.NOTE: note})
     return output
 
 
@@ -66,6 +67,8 @@ def test_a_registered_model_predicts_as_the_command_does(tokenizer, store, tmp_p
     address = f"sqlite:///{store / 'mlflow.db'}"  # whatever another test of this process has set
     monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", address)
     monkeypatch.setattr("mlflow.tracking._model_registry.utils._registry_uri", address)
+    version = mlflow_store.MlflowClient().get_model_version("mine", "2")
+    assert version.description == "base on bag, scale tiny, seed 1. Finished: score 0.900."
     loaded = mlflow.pyfunc.load_model("models:/mine/2")
     assert loaded.metadata.get_input_schema().input_names() == columns
     assert [*loaded.input_example.columns] == columns

@@ -63,7 +63,8 @@ COLUMNS = """[...document.querySelectorAll('.ag-header-cell')]
     .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left).map(cell => cell.innerText)"""
 """Heads of the table from left to right; their order in the page is another one."""
 
-ORDER = ["arm", "task", "seed", "eval/score", "model/params_total", "model/flops_forward", "inference/latency_device_ms"]
+ORDER = [f"harness.{name}" for name in ("arm", "task", "seed", "warning")]
+ORDER += ["eval/score", "model/params_total", "model/flops_forward", "inference/latency_device_ms"]
 REPLICATE = "base, tiny, bag, seed 1 (A/A replicate)"
 
 
@@ -74,7 +75,7 @@ def test_table_charts_run_and_report_show_what_matters(sweep, address, pages, tm
     values = run_log.result(sweep.folder("enhanced"))["metrics"]
 
     with chromium(tmp_path / "profile") as page:
-        page.show(2200, 1000)  # columns that are not visible are not made, and a panel beside them takes 400
+        page.show(3400, 1000)  # columns that are not visible are not made, and a panel beside them takes 600
         table = f"{address}/#/experiments/{number}/runs?workflowType=machine_learning&viewStateShareKey=results"
         text = page.text_with(table, *RUNS, "eval/score", "2 matching runs", "2 runs: 2 arms", "Sort: eval/score")
         shown = [name.strip() for name in page.settled(COLUMNS)]

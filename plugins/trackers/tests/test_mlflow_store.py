@@ -360,3 +360,13 @@ def test_a_tag_that_two_processes_set_at_once_is_set(output, monkeypatch):
     tracker.open_study([], {})
     assert refused
     assert "s" in tracker._client.get_experiment_by_name("s").tags["mlflow.note.content"]
+
+
+def test_a_study_has_its_table_from_the_beginning(output):
+    """Without the view, its address opens MLflow's page for language-model apps."""
+    tracker = Tracker(None, str(output), "s")
+    tracker.open_study([], {})
+    view = tracker._client.get_experiment_by_name("s").tags["mlflow.sharedViewState.results"]
+    state = json.loads(json.loads(view)["state"])
+    assert {"tags.`harness.arm`", "metrics.`eval/score`"} <= set(state["selectedColumns"])
+    assert state["runsHiddenMode"] == "SHOWALL"

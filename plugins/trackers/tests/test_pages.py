@@ -84,6 +84,7 @@ def test_the_table_mixes_scores_of_no_two_tasks(tasks, columns, first):
         f"metrics.`{name}`" for name in columns
     ]
     assert (state["orderByKey"], state["orderByAsc"]) == (f"metrics.`{first}`", False)
+    assert "tags.`harness.warning`" in state["selectedColumns"]  # of a diverged run, which has a score, too
 
 
 @pytest.mark.parametrize(

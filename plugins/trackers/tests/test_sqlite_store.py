@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import signal
 import sqlite3
 from pathlib import Path
 from urllib.parse import unquote
@@ -43,6 +44,16 @@ def test_a_killed_creation_leaves_nothing_that_breaks_the_next(tmp_path, start_p
     Tracker(None, str(tmp_path), "study")
     assert studies(tmp_path) == ["study"]
     assert not list(tmp_path.glob(".mlflow.db.making-*"))
+
+
+@pytest.mark.long
+def test_an_interrupted_creation_leaves_no_file(tmp_path, start_process):
+    process = start_process("-c", OPEN, str(tmp_path))
+    wait_for(lambda: any(map(has_content, tmp_path.glob(".mlflow.db.making-*"))), process)
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    assert not list(tmp_path.glob(".mlflow.db.making-*"))
+    assert not (tmp_path / "mlflow.db").exists()
 
 
 def torn_copy(path: Path, folder: Path) -> Path:

@@ -102,13 +102,15 @@ def test_tensorboard_has_one_row_and_one_scalar_per_result(status, ends, tmp_pat
     def read(tag):
         return plugin_data_pb2.HParamsPluginData.FromString(events.SummaryMetadata(tag).plugin_data.content)
 
-    columns = {info.name.tag for info in read(metadata.EXPERIMENT_TAG).experiment.metric_infos}
+    experiment = read(metadata.EXPERIMENT_TAG).experiment
+    columns = {info.name.tag for info in experiment.metric_infos}
     scalars = {tag: len(events.Scalars(tag)) for tag in events.Tags()["scalars"]}
     assert scalars == dict.fromkeys(columns, 1)
     assert "published/params_total" not in columns  # a constant: its card would stand among the curves
     assert {"eval/score", "inference/latency_ms_p50"} <= columns if ends else not columns
     assert read(metadata.SESSION_START_INFO_TAG).session_start_info.hparams["status"].string_value == status
     assert (metadata.SESSION_END_INFO_TAG in events.summary_metadata) == ends
+    assert {info.name for info in experiment.hparam_infos if info.differs} == {"arm", "seed"}  # of the five columns shown
 
 
 def wandb_records(file) -> list:

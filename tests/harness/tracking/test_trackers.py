@@ -1,8 +1,11 @@
 """Which trackers a command has: several, or none."""
 
+import threading
+import time
+
 import pytest
 
-from harness.tracking.trackers import Trackers
+from harness.tracking.trackers import ENDED_S, Trackers
 
 SHORT = ["finetune.max_steps=4", "measure=none", "study=s"]
 
@@ -49,3 +52,14 @@ def test_trackers_of_no_kind_accept_everything(small_config):
     trackers.send(small_config, lambda backend: 1 / 0)
     trackers.wait()
     assert not trackers.has_store
+
+
+def test_ctrl_c_waits_once_for_all_trackers(small_config):
+    small_config.tracking.tensorboard = True
+    trackers, never = Trackers(small_config.tracking), threading.Event()
+    for thread in trackers._threads.values():
+        thread.call(never.wait)
+    began = time.monotonic()
+    trackers.wait(interrupted=True)
+    assert ENDED_S <= time.monotonic() - began < 2 * ENDED_S
+    never.set()
