@@ -30,13 +30,13 @@ def test_it_is_reported_without_changes(runs, study_of, name):
     result = compare("s", runs, name)
     assert (result.baseline, result.labels) == ("base", ["albert", "new"])
     text = text_of(result, study_of)
-    assert not re.search("[▲▼△▽≈~] (better|worse|same|inconclusive)", text.partition("## How to read")[0])
+    assert not re.search("[▲▼△▽≈~] (better|worse|equivalent|inconclusive)", text.partition("## How to read")[0])
     assert "0.800" in next(line for line in text.splitlines() if line.startswith("| albert |"))
     assert "albert, new on sst2; 2 seeds each." in text
 
 
 def test_the_page_explains_its_words(runs, study_of):
-    page = render(study_of(compare("s", runs)), "html")["report.html"].decode()
+    page = render(study_of(compare("s", runs)), "html")["report.html"].decode().replace("\N{NO-BREAK SPACE}", " ")
     words = re.findall(r"^\| \*\*(.+)\*\*", Path(__file__).parents[2].joinpath("docs/glossary.md").read_text(), re.M)
     assert all(f'<th scope="row">{word}</th>' in page for word in words)
     assert ">better, worse, equivalent (within the margin: 1 point of a score, 5 % of a cost) or inconclusive</td>" in page
