@@ -76,11 +76,12 @@ def chapter(study: Study) -> Chapter:
         *results,
     ]
     warnings = bullets(findings.of_trainings(comparison))
+    said: list[Block] = [*sentences, findings.BRACKETS] if sentences else []
     if not comparison.is_small:
-        blocks: list[Block] = [*sentences, *warnings]
+        blocks = [*said, *warnings]
         words = [Part("Arm by arm", blocks)] if blocks else []
         return Chapter([Part("", [*before, *tasks_table(comparison), *shown, *words])], files)
-    words = [Part("Arm by arm", [*sentences, findings.BRACKETS])] if sentences else []
+    words = [Part("Arm by arm", said)] if said else []
     first = [block for block in shown if isinstance(block, Picture)][:1]
     later = [block for block in shown if block not in first]
     of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.solved(comparison)), *warnings, *later]

@@ -284,7 +284,7 @@ def selected(comparison: Comparison) -> Iterator[str]:
 
 
 def compared(comparison: Comparison) -> str:
-    """Which arms on which tasks, by how many replicates, and what the brackets are.
+    """Which arms on which tasks, by how many replicates.
 
     The baseline says what it has where the other arms name a swept setting: ` (mask_rate=0.3)`.
     """
@@ -302,8 +302,7 @@ def compared(comparison: Comparison) -> str:
     run = next((section.before.first for section in comparison.selected if section.before), None)
     settings = unnamed_settings(run, others) if run else []
     defaults = f" ({escape(', '.join(settings))})" if settings else ""
-    brackets = f" {BRACKETS}" if others and not comparison.is_small else ""  # what a small report opens with has none
-    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each.{omitted}{brackets}"
+    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each.{omitted}"
 
 
 def _of_arms(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
@@ -347,7 +346,12 @@ def solved(comparison: Comparison) -> Iterator[str]:
         if (pairing := section.against(row)) and pairing.tells(HEADLINE) is Tells.NO_EQUALITY
     ]
     if solved:
-        yield f"**At ceiling**, as is the baseline: {_places(solved)}. The task is too easy to rank them."
+        alone = (
+            "Each task alone is too easy to rank them."
+            if len(comparison.selected_tasks) > 1
+            else "It is too easy to rank them."
+        )
+        yield f"**At ceiling**, as is the baseline: {_places(solved)}. {alone}"
 
 
 def is_warned(run: Run) -> bool:

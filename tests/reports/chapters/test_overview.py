@@ -53,7 +53,7 @@ def no_study_is_small(monkeypatch):
 
 def test_sentences_say_what_the_tests_carry(result, no_study_is_small):
     words, arms, cautions = paragraphs(result)
-    assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % CI")
+    assert words == "small, worse against **base** on sst2, cola; 3 seeds each."
     small, worse = arms.splitlines()
     assert small == "- **small**: equivalent in score (within 1 point) and inference memory (within 5 %)."
     lost, better = worse.rstrip(".").removeprefix("- **worse**: ").split("; ")
