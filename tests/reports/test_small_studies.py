@@ -78,7 +78,7 @@ def test_the_first_page_is_an_answer_a_table_a_sentence_of_theory_and_a_picture(
     assert "**As theory expects**: base and albert solve bag, order and distance; windowed solves bag and order" in shown
     assert "windowed cannot solve distance.\n" in shown
     assert "**Warnings in 18 of 27 training runs**: the loss still fell at the end." in shown
-    assert "† Training warning" in shown
+    assert "† Some of its runs have a training warning." in shown
     assert len(shown.split()) < MOST_WORDS
     assert "raise finetune.epochs (2)" in rest
     assert "bag: accuracy" in rest
