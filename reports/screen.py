@@ -32,7 +32,7 @@ MARKS = {
 }
 """Signs of a change -> what they say."""
 ROUNDS = "timing rounds"
-WARNED = "† Training warning: the run's line and the report name it."
+WARNED = "† Training warning: see the report."
 """In place of the report's note, which names its chapters."""
 ARROWS = {Direction.HIGHER: " ↑", Direction.LOWER: " ↓"}
 

@@ -72,7 +72,7 @@ def test_what_a_spread_is_over_is_said_of_the_columns_that_are_there(pretrained,
 def test_the_note_of_a_warning_names_no_chapter(make_run):
     runs = [make_run(arm, 0, {"eval/score": 0.8}, **{tags.WARNING: "it fell", tags.NOTES: "falling"}) for arm in ("base", "b")]
     (note,) = (note for note in screen(compare("s", runs)).notes if "†" in note)
-    assert note == "† Training warning: the run's line and the report name it."
+    assert note == "† Training warning: see the report."
 
 
 def test_a_score_with_a_warning_that_was_also_selected_has_both_signs(make_run):
