@@ -89,8 +89,8 @@ def _received(received: Connection) -> Chapters:
 
 
 LEFT_OUT = """\
-*`python -m reports` writes it as a page and a table, too: with the tests of all differences, launches in detail, further
-components, how to read the signs, and every number.*"""
+*`python -m reports` also writes HTML and CSV, with the tests of all differences, launches in detail, further components, how
+to read the signs, and every number.*"""
 """Last paragraph of report.md."""
 
 AS_NAMED = (appendix.reproduce, appendix.conditions)

@@ -26,7 +26,8 @@ from harness.reports.writing.tables import size_text, verdict_text
 
 CAPTION = (
     "Changes against the baseline with 95 % intervals (90 % where equivalent, as TOST uses), each panel on its own scale. "
-    "Filled: better or worse; hollow: inconclusive or equivalent; grey: within the noise floor or one validation item"
+    "Filled: better or worse; hollow: inconclusive or equivalent; grey: less than one validation item, or for training memory "
+    "than an A/A replicate"
 )
 LOOKS = shipped(__file__, dict[Verdict, tuple[str, dict[str, Any]]])
 """Verdict -> what the legend says, and the look of the mark."""
@@ -64,7 +65,7 @@ def change_picture(comparison: Comparison) -> Figure | None:
     looks = dict(LOOKS[effect.change.verdict or Verdict.OPEN] for effect in effects)
     handles: list[Artist] = [Line2D([], [], label=text, linestyle="None", **look) for text, look in looks.items()]
     band = any(effect.change.evidence and effect.change.evidence.least for effect in effects)
-    handles += [Patch(color="0.88", label="noise floor, or one item")] if band else []
+    handles += [Patch(color="0.88", label="one item, or A/A difference")] if band else []
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
 

@@ -51,8 +51,8 @@ def on_items(
 
 
 DISAGREE = """\
-Validation items on which an arm and the baseline {baseline} differ: mean counts over up to five paired seeds. Descriptive only:
-two seeds of the same arm also disagree. Items are shown for the {most} arms that disagree most."""
+Validation items on which an arm and the baseline ({baseline}) differ: mean counts over up to five paired seeds. Descriptive
+only: two seeds of the same arm also disagree. Items are shown for at most {most} arms, those that disagree most."""
 RIGHT_HERE = "{right} right, {errs} wrong, in most seeds (texts are detokenized):"
 MISSING = "No predictions found for {arms}; they are read from the run folders in `multirun/`."
 NO_TEXTS = "Texts not available: the cache of prepared data is missing or unreadable."

@@ -105,7 +105,7 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
 
 def shown(planned: list[PlannedRun]) -> list[str]:
     """Whether the runs are a study, and the smallest difference that they can show."""
-    found = [one for one in smallest(planned) if {*one.by_replicates.values()} != {None}]
+    found = [one for one in smallest(planned) if {*one[1].values()} != {DASH}]
     labels, lines = {run.config.label for run in planned}, [text for text in (replicates.no_study(planned),) if text]
     lines += [f"Baseline: {next(name for name in tracked_study.baselines(planned) if name in labels)}"] * (len(labels) > 1)
     if planned[0].config.sweep.until is Until.resolved:

@@ -11,6 +11,7 @@ import functools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -446,10 +447,16 @@ def _named(kind: str, names: Sequence[str], labels: list[str], key: str = "arm")
     return [*names] or labels
 
 
+def _spaced(text: str) -> str:
+    """Limits as numbers of a text are written: `2points` becomes `2 points`."""
+    return re.sub(r"(?<=\d)(?=points?\b|%)", " ", text)
+
+
 def _allowed(test: dict[str, Any]) -> str:
     """The limit as it was given; in points, too, where it is a share of a score."""
     is_share = test["unit"] in formats.SHARES and "%" in test["allowed"] and "margin" in test
-    return f"{test['allowed']} ({100 * test['margin']:.2g} points)" if is_share else str(test["allowed"])
+    allowed = _spaced(test["allowed"])
+    return f"{allowed} ({100 * test['margin']:.2f} points)" if is_share else allowed
 
 
 def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str], options: Gate) -> str:
@@ -471,19 +478,23 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
         for (arm, test), level in zip(tested, levels, strict=True)
     ]
     lines = [table(head, rows, "lllrrl"), ""] if tested else []
-    reasons = grouped((test["reason"], f"{arm} in {test['title']} on {test['task']}") for arm, test in tested if test["reason"])
-    notes = [f"{reason}: {', '.join(names)}." for reason, names in reasons.items()]
+    reasons = grouped((test["reason"], (f"{arm} in {test['title']}", test["task"])) for arm, test in tested if test["reason"])
+    notes = [
+        f"{_spaced(reason)}: {'; '.join(f'{what} on {formats.enumerated(of)}' for what, of in grouped(places).items())}."
+        for reason, places in reasons.items()
+    ]
     notes += [f"Not judged, as {options.against!r} does not have it: {', '.join(without)}."] if without else []
     notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]
     verdicts = grouped((said(candidate["verdict"]), candidate["arm"]) for candidate in candidates)
     lines += [*(wrapped(note, 2, "-") for note in notes), *(wrapped(f"{one}: {', '.join(of)}") for one, of in verdicts.items())]
-    failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
+    failed = Counter(test["outcome"] for _, test in tested if test["outcome"] != Outcome.PASSED.value)
     idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]
     if not tested:
         why = "the two sides have no arm in common" if is_across(options) else "the study has no other arm"
         result = f"failed: nothing to judge: {why}"
     elif failed:
-        result = f"failed: {failed} of {counted(len(tested), 'test')}"
+        each = [f"{failed[one.value]} {one.value}" for one in Outcome if failed[one.value]]
+        result = f"failed: {formats.enumerated(each)} of {counted(len(tested), 'test')}"
     else:
         result = f"failed: no improvement shown for {', '.join(idle)}" if idle else f"passed: {counted(len(tested), 'test')}"
     return "\n".join([*lines, result])

@@ -68,8 +68,8 @@ Single seed or launch: a direction, not evidence. It exceeds the noise floor, or
     "≈ equivalent within X": """\
 Counts differ by less than the margin: {margins}. Measured values: no difference was found, and two one-sided t \
 tests (TOST) at {level:.0f} % each show it to be below the margin. Their {inner:.0f} % interval, uncorrected, is the one \
-shown, marked ({inner:.0f} %). Scores at ceiling, and times whose noise floor exceeds the margin, are never called \
-equivalent.""",
+shown, marked ({inner:.0f} %). Scores at ceiling are never called equivalent, nor \
+are times not compared by round whose noise floor exceeds the margin.""",
     "~ inconclusive": """\
 The difference may be 0 or above the margin. Stated is the total number of seeds, rounds or pretrainings that would settle it \
 at the measured variance, and their minutes; or why more would not help: the noise floor or test-set sampling error is too \

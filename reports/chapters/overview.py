@@ -24,6 +24,7 @@ from harness.reports.writing.answer import OUTCOMES, answer
 from harness.reports.writing.findings import Effect
 from harness.reports.writing.formats import Chapter, bullets, code, escape, listed
 from harness.reports.writing.tables import size_text, verdict_text
+from harness.terminal import counted
 
 LEGEND = """\
 ▲ better, ▼ worse, ≈ equivalent within the margin, = equal, ~ inconclusive, △ ▽ single run, – no verdict.
@@ -109,9 +110,9 @@ def hypotheses(comparison: Comparison) -> list[Block]:
     for study, recorded in of_study.items():
         time = int(recorded[tags.HYPOTHESIS_TIME])
         earlier = sum(run.started < time for run in runs if run.tags.get(tags.STUDY) == study)
-        when = f"after {earlier} of its runs had begun" if earlier else "before the first run"
         shared = sum(run.started < time for run in every if run.is_pretraining and run.tags.get(tags.STUDY) != study)
-        when += f" (after {shared} pretraining run{'s' * (shared > 1)} shared with another study)" if shared else ""
+        when = f"after {earlier} of its runs had begun" if earlier else f"before {'its' if shared else 'the'} first run"
+        when += f", after {counted(shared, 'pretraining run')} shared with another study" if shared else ""
         paragraphs.append(f"**Hypothesis**, written {when}, on {formats.date(time)}: {escape(recorded[tags.HYPOTHESIS])}")
         paragraphs += bullets(_found_of(comparison, recorded[tags.HYPOTHESIS]))
     return paragraphs

@@ -20,14 +20,15 @@ NAMED = 3
 """Arms that are named for one verdict; more are counted."""
 OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *SHOWN.own)
 """Metrics of what was learned; all others of the overview are costs."""
-NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are equivalent to the baseline in", "no verdict on"
+NONE_BETTER, NO_VERDICT = "no arm is shown to be better in", "no verdict on"
+ALL_EQUAL, ALL_SAME = "all equal the baseline in", "all are equivalent to the baseline in"
 SAID: dict[Verdict | Tells, tuple[str, str]] = {
     Verdict.BETTER: ("is **better** than {base}", "are **better** than {base}"),
     Verdict.WORSE: ("is **worse** than {base}", "are **worse** than {base}"),
     Verdict.SAME: ("is equivalent to {base}", "are equivalent to {base}"),
     Tells.NO_EQUALITY: ("solves {what}, as {base} does", "solve {what}, as {base} does"),
     Verdict.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
-    Verdict.DIRECTION_BETTER: ("has a single run: not evidence", "have single runs: not evidence"),
+    Verdict.DIRECTION_BETTER: ("has one seed: not evidence", "have one seed each: not evidence"),
     Verdict.OPEN: ("has no verdict", "have no verdict"),
 }
 """Verdict -> how it is said of one arm and of several."""
@@ -137,17 +138,17 @@ def _costs(effects: list[Effect], scores: list[Effect]) -> str:
             )
         worse = [effect for effect in of_metric if effect.change.verdict is Verdict.WORSE]
         if worse and len(of_metric) <= NAMED:
-            arms = f"{listed(effect.label for effect in worse)} {'are' if len(worse) > 1 else 'is'} worse in"
+            arms = f"{enumerated([escape(effect.label) for effect in worse])} {'are' if len(worse) > 1 else 'is'} worse in"
             percents = [change for effect in worse if (change := effect.change.percent) is not None]
             said.append((arms, f"{name} ({_from_to(percents)})" if percents else name))
         elif better:
             continue
         elif verdicts == {Verdict.SAME}:
-            said.append((ALL_SAME, name))
+            said.append((ALL_SAME if any(effect.change.absolute for effect in of_metric) else ALL_EQUAL, name))
         else:
             is_unknown = verdicts <= {Verdict.OPEN, Verdict.DIRECTION_BETTER}
             said.append((NO_VERDICT if is_unknown else NONE_BETTER, name))
-    last = (NONE_BETTER, ALL_SAME, NO_VERDICT)
+    last = (NONE_BETTER, ALL_EQUAL, ALL_SAME, NO_VERDICT)
     clauses = sorted(grouped(said).items(), key=lambda clause: last.index(clause[0]) if clause[0] in last else -1)
     return f"**Cost**: {'; '.join(f'{words} {enumerated(names)}' for words, names in clauses)}."
 

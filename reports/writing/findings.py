@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from harness import metrics, tags
-from harness.comparison import arms, comparable, overall, paired, plateau
+from harness.comparison import arms, comparable, launches, overall, paired, plateau
 from harness.comparison.compare import Comparison
 from harness.comparison.items import CLASSES, SPANS, TAGS, Paired
 from harness.comparison.labels import unnamed_settings
@@ -196,6 +196,7 @@ def cautions(comparison: Comparison) -> list[Bullets]:
         _of_one_seed(overall.of_tasks(comparison)),
         _without_evidence(effects(comparison)),
         _clocks(comparison),
+        _on_a_busy_machine(comparison.sessions),
         _by_probe(comparison),
     )
     return bullets(chain(*notes, _vocabularies(comparison), unpaired(comparison), unfinished(comparison)))
@@ -333,7 +334,7 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         none += [name] if len(low) == len(section.rows) > 1 else []
     if below:
         text = f"**Not shown to beat the majority baseline**, which ignores the text: {_places(below)}."
-        all_low = f" No arm beats it on {_some(none)}; equal scores there only mean that none has learned."
+        all_low = f" No arm beats it on {listed(none, most=MOST)}: equal scores there only mean that none has learned."
         yield text + all_low * bool(none)
 
 
@@ -459,6 +460,15 @@ def _vocabulary(run: Run, has_files: bool) -> str:
     kind, lowercase, size, file = (run.params.get(key, "None") for key in keys)
     pieces = f"file {file[: arms.HASH_DIGITS]}" if has_files and file not in arms.NO_FILE else f"up to {size} pieces"
     return ", ".join([kind, "lower case" if lowercase == "True" else "cased", pieces])
+
+
+def _on_a_busy_machine(sessions: launches.Sessions) -> Iterator[str]:
+    """How many launches other processes disturbed, where it is more than half."""
+    every = [shared[0].launches for name in sessions.names for shared in sessions.launched(name)]
+    busy = sum(len(launches.disturbed(history)) for history in every)
+    watched = sum(len(history.get(launches.FOREIGN_CPUS, ())) for history in every)
+    if 2 * busy > watched:
+        yield f"**Timed on a busy machine**: {busy} of {watched} launches."
 
 
 def _by_probe(comparison: Comparison) -> Iterator[str]:

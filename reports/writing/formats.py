@@ -149,6 +149,9 @@ def difference(number: float, unit: str, interval: Sequence[float] | None = None
     """A signed difference in its unit, scores and shares in points, and its interval in the same scale."""
     largest = max(map(abs, (number, *(interval or ()))))
     factor, name, digits = (1 / POINTS, "points", 1) if unit in SHARES else scaling(unit, largest)
+    if interval and interval[0] * interval[-1] > 0:  # no end that is not 0 is written so
+        enough = (places for places in range(digits, digits + 3) if all(round(end / factor, places) for end in interval))
+        digits = next(enough, digits)
     ends = f" [{', '.join(signed(end / factor, digits) for end in interval)}]" if interval else ""
     return f"{signed(number / factor, digits)}{ends} {name}".rstrip()
 

@@ -240,7 +240,8 @@ def chapter(comparison: Comparison, section: Section, first: list[str], last: li
     several = len(comparison.selected_tasks) > 1 and not section.is_pretraining
     before_after = document.Section("", [*tables.before_after(section)], detail=several)  # the first tables have all scores
     of_ours = not any(tags.DESIGN in run.tags for run in section.runs)
-    blocks: list[Block] = [f"Conditions {escape(section.conditions)}."] * of_ours + conditions_differences(comparison, section)
+    blocks: list[Block] = [f"Conditions (hash): {escape(section.conditions)}."] * of_ours
+    blocks += conditions_differences(comparison, section)
     origins = {run.tags[tags.ORIGIN]: None for run in section.runs if tags.ORIGIN in run.tags}
     blocks += [f"Data set: {escape('; '.join(origins))}."] if origins else []
     read = {row.label: SAID_OF_WEIGHTS.findall(run.tags.get(tags.WEIGHTS_READ, "")) for row in section.rows for run in row.runs}

@@ -133,7 +133,7 @@ def test_a_cost_that_is_one_percent_higher_is_seen_in_one_run(log, capsys):
     _, told = gate(capsys, *LEDGER, "--json", limits=limits)
     assert [one["look"] for one in told["candidates"]] == [None] * 3
     code, text = gate(capsys, "--arm", "dear", limits=limits)
-    assert (code, "exact count, worse by more than 1%: dear in forward FLOPs on sst2" in text) == (1, True)
+    assert (code, "exact count, worse by more than 1 %: dear in forward FLOPs on sst2" in text) == (1, True)
 
 
 @pytest.mark.long

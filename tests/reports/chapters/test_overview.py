@@ -82,7 +82,7 @@ def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
         for seed in (0, 1)
     ]
     caution = paragraphs(compare("s", runs))[-1]
-    assert "which ignores the text: base, new on cola. No arm beats it on cola; equal scores" in caution
+    assert "which ignores the text: base, new on cola. No arm beats it on cola: equal scores" in caution
     one_learned = [*runs, make_run("third", 0, {SCORE: 0.9, "eval/majority_score": 0.5}, task="cola")]
     assert "No arm is better" not in paragraphs(compare("s", one_learned))[-1]
     alone = [run for run in runs if run.tags["arm"] == "base"]
@@ -344,9 +344,9 @@ def test_the_first_line_tells_seeds_from_pretrainings(make_run):
 @pytest.mark.parametrize(
     ("count", "begun", "beside"),
     [
-        (2, 5, " (after 2 pretraining runs shared with another study)"),
-        (1, 5, " (after 1 pretraining run shared with another study)"),
-        (2, 20, ""),
+        (2, 5, "its first run, after 2 pretraining runs shared with another study"),
+        (1, 5, "its first run, after 1 pretraining run shared with another study"),
+        (2, 20, "the first run"),
     ],
 )
 def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, count, begun, beside):
@@ -358,7 +358,7 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
     shared = [replace(run, started=begun, tags=run.tags | {tags.STUDY: "earlier"}) for run in shared]
     text, found = parts(overview.hypotheses(compare("later", [*shared, *own], "base")))
     assert found == "- **Open**: no verdict here on what it mentions."
-    assert text.startswith(f"**Hypothesis**, written before the first run{beside}, on 1970-01-01")
+    assert text.startswith(f"**Hypothesis**, written before {beside}, on 1970-01-01")
 
 
 @pytest.mark.parametrize(
@@ -462,3 +462,10 @@ def test_an_arm_that_is_another_one_is_named(make_run):
     assert "**The same model and recipe under two names**: other is base." in "\n".join(
         parts(findings.cautions(compare("s", runs)))
     )
+
+
+@pytest.mark.parametrize(("cpus", "said"), [(1.5, ["**Timed on a busy machine**: 6 of 6 launches."]), (0.1, [])])
+def test_a_busy_machine_is_named_first(timed, cpus, said):
+    runs = [timed(arm, [4.0, 4.1, last], cpus=cpus) for arm, last in (("base", 4.2), ("other", 4.3))]
+    lines = [item for block in findings.cautions(compare("s", runs, "base")) for item in block.items]
+    assert [line for line in lines if "busy" in line] == said

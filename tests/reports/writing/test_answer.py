@@ -47,7 +47,7 @@ def test_arms_that_solve_what_the_baseline_solves_are_said_to(scored):
 
 def test_one_seed_is_no_evidence(make_run):
     runs = [make_run("base", values={SCORE: 0.8}), make_run("new", values={SCORE: 0.9})]
-    assert answer(compare("s", runs)) == ["**Score**: new (+10.0 points) has a single run: not evidence."]
+    assert answer(compare("s", runs)) == ["**Score**: new (+10.0 points) has one seed: not evidence."]
 
 
 def test_scores_of_arms_that_have_not_learned_are_no_comparison(scored):

@@ -24,6 +24,8 @@ def test_spread_is_shown_in_the_scale_of_the_mean():
 
 def test_score_differences_are_points_and_others_keep_their_unit():
     assert formats.difference(-0.0125, "score") == "−1.2 points"
+    assert formats.difference(-0.0062, "score", (-0.0121, -0.0003)) == "−0.62 [−1.21, −0.03] points"  # no end reads as 0
+    assert formats.difference(-0.0062, "score", (-0.0121, 0.0003)) == "−0.6 [−1.2, 0.0] points"
     assert formats.difference(-1.5e6, "bytes", (-2.5e6, -0.5e6)) == "−1.50 [−2.50, −0.50] MB"
 
 
