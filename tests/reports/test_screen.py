@@ -98,6 +98,16 @@ def test_names_leave_out_what_all_arms_share(study):
     assert "mlm" not in " ".join([shown.answer, *notes])
 
 
+def test_the_baseline_says_what_it_has_of_a_setting_that_others_name(make_run):
+    rates = {"base": "0.3", "base mask_rate=0.05": "0.05", "base mask_rate=0.4": "0.4"}
+    runs = [
+        make_run(arm, params={"pretrain.mask_rate": rate}, values={"eval/score": 0.8}, lifted='["pretrain.mask_rate"]')
+        for arm, rate in rates.items()
+    ]
+    assert "Baseline: base (mask_rate=0.3)." in screen(compare("s", runs, "base")).notes
+    assert not any("Baseline: " in note for note in screen(compare("s", runs[1:], "base mask_rate=0.05")).notes)
+
+
 def test_of_many_arms_the_baseline_and_the_best_are_shown(scored):
     runs = [scored(f"a{number}", {"sst2": [number / 100] * 3}) for number in range(30)]
     comparison = compare("s", [run for of_arm in runs for run in of_arm], "a0")
