@@ -47,8 +47,8 @@ def rebuilt(command: str, output: str, folder: str) -> tuple[str, list[str]]:
     left_out = [one for one in of_hydra if not OF_HYDRA.fullmatch(one.lstrip("+"))]
     left_out += [one for one in parsed.overrides if re.search(r"\$\{.*:", one, re.DOTALL)]  # may read the environment
     words, place = [word for word in parsed.words if word not in left_out], os.path.abspath(output)
-    typed = [one for one in parsed.overrides if key_of(one) == "output" and one in words]
-    if os.path.abspath(os.path.join(folder, "multirun" if not typed else typed[-1].partition("=")[2].strip("'"))) != place:
+    typed = ["output=multirun", *(one for one in parsed.overrides if key_of(one) == "output")]
+    if os.path.abspath(os.path.join(folder, typed[-1].partition("=")[2].strip("'"))) != place:
         words = [*(word for word in words if word not in typed), f"output={output if folder == os.getcwd() else place}"]
     return " ".join(map(_quoted, ["python", "-m", "harness", *words])), [key_of(one) for one in left_out]
 
