@@ -32,7 +32,7 @@ MARKS = {
 }
 """Signs of a change -> what they say."""
 ROUNDS = "timing rounds"
-WARNED = "† Training warning: the run's line and the report name it."
+WARNED = "† Training warning: see the report."
 """In place of the report's note, which names its chapters."""
 ARROWS = {Direction.HIGHER: " ↑", Direction.LOWER: " ↓"}
 
@@ -72,6 +72,7 @@ def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
         *findings.selected(comparison),
     ]
     notes += [f"Names leave out what all arms share: {shared}."] if (shared := concise.shared_parts(over.labels)) else []
+    notes += [f"Baseline: {comparison.baseline} ({text})."] if (text := findings.unnamed(comparison)) else []
     if len(labels) < len(over.labels):
         notes.insert(0, f"The best {len(labels)} of {len(over.labels)} arms; the report has all.")
     more = [names[name] for name in differing if name not in columns]

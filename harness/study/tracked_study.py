@@ -169,6 +169,8 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
                     tables.append(runs[0].config)
             if has_report and len(planned) == 1 and run_log.finished(planned[0].folder):
                 single, place = planned[0].config, os.path.relpath(planned[0].folder)
+                if single.report and (planned[0].folder / run_log.TIMING).exists():
+                    show_table(planned)
                 command = plan_file.called(single.output, single.study).replace("harness status", "reports --study")
                 console.result(f"Results: {place}. Report: {command}. To compare: -m model=A,B")
         status = "finished"

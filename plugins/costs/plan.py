@@ -32,7 +32,7 @@ Values = dict[tuple[str, ...], dict[Replicate, dict[str, float]]]
 """Kind of a run -> replicate -> results of the finished run."""
 
 Smallest = tuple[str, dict[int, str], str]
-"""Task, the smallest true difference that is shown with a power of 80 % by the number of replicates, how that is known."""
+"""Task, the smallest true difference that is detected with 80 % power by the number of replicates, how that is known."""
 
 
 def main(options: Plan, configs: list[RunConfig]) -> int:
@@ -115,7 +115,7 @@ def shown(planned: list[PlannedRun]) -> list[str]:
     numbers = list(found[0][1])
     head = ("smallest difference", *(f"{number} seeds" for number in numbers), "estimated from")
     cells = [(task, *sizes.values(), source) for task, sizes, source in found]
-    note = f"Smallest difference shown with a power of {100 * POWER:.0f} %; smaller where arms err on the same items."
+    note = f"Smallest difference detected with {100 * POWER:.0f} % power; smaller where arms err on the same items."
     if len(sources := {source for *_, source in found}) == 1:
         head, cells, note = head[:-1], [row[:-1] for row in cells], f"{note} Estimated from {sources.pop()}."
     return [*lines, "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
@@ -125,7 +125,7 @@ def _size(size: float | None, unit: str) -> str:
     """A dash for too few replicates, and where nothing is known of how they scatter."""
     if size is None:
         return DASH
-    return f"{100 * size:.2g} points" if unit == "score" else f"{size:.2g} {unit}"
+    return f"{100 * size:.1f} points" if unit == "score" else f"{size:.2g} {unit}"
 
 
 def rows(groups: list[Group]) -> str:

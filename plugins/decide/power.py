@@ -23,7 +23,7 @@ from harness.terminal import counted, table, wrapped
 
 SEEDS, TIMES = (3, 5, 10, 20), (1, 4, 16)
 """Numbers of seeds shown with the plan's, and numbers of items as multiples of its own."""
-EVER = 10**9
+EVER = 10**12
 """Seeds or items that stand for infinitely many."""
 NONE = "no number of"
 
@@ -51,7 +51,7 @@ class Plan:
         return self.arms * (self.arms - 1) // 2 if self.all_pairs else self.arms - 1
 
     def smallest(self, seeds: int, items: int) -> float:
-        """The true difference of two means over tasks that is detected with a power of 80 %."""
+        """The true difference of two means over tasks that is detected with 80 % power."""
         of_score = paired.items_error(self.score, self.score, (items, items))
         error = of_score if self.per_item is None else math.sqrt(self.per_item / items)
         sd, error = ((one or 0.0) / math.sqrt(self.tasks) for one in (self.sd, error))

@@ -29,10 +29,10 @@ OF_HYDRA = re.compile(
 """Settings of Hydra that are printed in a command; others may name a command or a file of whoever made the plan."""
 
 
-def rebuilt(command: str) -> tuple[str, list[str]]:
+def rebuilt(command: str, output: str, folder: str) -> tuple[str, list[str]]:
     """The command of a plan, quoted for a shell from its parsed settings, and those that are left out.
 
-    InputError for anything but a command of the harness.
+    Typed in `folder`, it repeats the runs in `output`. InputError for anything but a command of the harness.
     """
     try:
         typed = shlex.split(command)
@@ -46,8 +46,11 @@ def rebuilt(command: str) -> tuple[str, list[str]]:
     of_hydra = [one for one in parsed.overrides if re.match(r"\+*~?hydra[./]", one)]
     left_out = [one for one in of_hydra if not OF_HYDRA.fullmatch(one.lstrip("+"))]
     left_out += [one for one in parsed.overrides if re.search(r"\$\{.*:", one, re.DOTALL)]  # may read the environment
-    shown = ["python", "-m", "harness", *(word for word in parsed.words if word not in left_out)]
-    return " ".join(map(_quoted, shown)), [key_of(one) for one in left_out]
+    words, place = [word for word in parsed.words if word not in left_out], os.path.abspath(output)
+    typed = ["output=multirun", *(one for one in parsed.overrides if key_of(one) == "output")]
+    if os.path.abspath(os.path.join(folder, typed[-1].partition("=")[2].strip("'"))) != place:
+        words = [*(word for word in words if word not in typed), f"output={output if folder == os.getcwd() else place}"]
+    return " ".join(map(_quoted, ["python", "-m", "harness", *words])), [key_of(one) for one in left_out]
 
 
 def _quoted(word: str) -> str:
@@ -125,7 +128,8 @@ def of_study(output: str, study: str) -> list[CommandStatus]:
         is_searching = "search" in plan and command not in plans(output, study.removesuffix(paths.OF_TRIALS))
         runs = [_status(output, entry) for entry in plan["runs"]]
         try:
-            shown, left_out = rebuilt(command)
+            is_complete = not is_searching and all(run.is_complete for run in runs)
+            shown, left_out = rebuilt(command, output, os.getcwd() if is_complete else plan["folder"])
         except InputError as error:
             raise InputError(f"{paths.study_folder(output, study) / paths.PLAN}: {error}") from error
         commands.append(CommandStatus(shown, left_out, plan["folder"], plan["time"], runs, is_searching))

@@ -36,32 +36,46 @@ def main(options: Status) -> int:
     selected = studies if options.study is None else [options.study]
     commands = {study: status.of_study(options.output, study) for study in selected}
     for study, ran in commands.items():
-        if len(selected) == 1:
-            print("\n\n".join(_details(study, command) for command in ran))
-            continue
-        planned, missing = (
-            sum(len(runs) for runs in every) for every in zip(*((it.runs, it.missing) for it in ran), strict=True)
-        )
-        still = ", search unfinished" if any(command.is_searching for command in ran) else ""
-        missed = f", {missing} missing" if missing else ""
-        count = sum(bool(run.said) for command in ran for run in command.runs)
-        warned = f", {count} with a warning" * bool(count)
-        print(f"{study}: {planned - missing} of {planned} planned runs complete{missed}{warned}{still}")
+        print(_details(study, ran) if len(selected) == 1 else _summary(study, ran))
     if len(selected) > 1:
         where = "" if options.output == Status.output else f" {shlex.quote(f'output={options.output}')}"
         print(f"python -m harness status STUDY{where} lists warnings, what is missing and why, and the command")
     return int(any(not command.is_complete for ran in commands.values() for command in ran))
 
 
-def _details(study: str, command: CommandStatus) -> str:
-    lines = [f"{study}: {counted(len(command.runs), 'run')}: {command.counts()}"]
-    lines += ["search unfinished: more trials follow"] if command.is_searching else []
-    listed = _by_seed([run for run in command.runs if run.said or not run.is_complete])
+def _distinct(ran: list[CommandStatus]) -> list[RunStatus]:
+    """The runs of the commands, each once: as the command sees it for which it is not complete, if there is one."""
+    runs = {run.folder: run for command in ran for run in command.runs}
+    return [*(runs | {run.folder: run for command in ran for run in command.missing}).values()]
+
+
+def _summary(study: str, ran: list[CommandStatus]) -> str:
+    runs = _distinct(ran)
+    counts = {"missing": sum(not run.is_complete for run in runs), "with a warning": sum(bool(run.said) for run in runs)}
+    more = [f"{count} {what}" for what, count in counts.items() if count]
+    more += ["search unfinished"] * any(command.is_searching for command in ran)
+    more += [f"from {len(ran)} commands"] * (len(ran) > 1)
+    return ", ".join([f"{study}: {len(runs) - counts['missing']} of {counted(len(runs), 'run')} complete", *more])
+
+
+def _details(study: str, ran: list[CommandStatus]) -> str:
+    heading = _summary(study, ran)
+    if len(ran) == 1:
+        heading = f"{study}: {counted(len(ran[0].runs), 'run')}: {ran[0].counts()}"
+        heading += "\nsearch unfinished: more trials follow" * ran[0].is_searching
+    listed = _by_seed([run for run in _distinct(ran) if run.said or not run.is_complete])
     width, given = max(map(len, listed), default=0), set[str]()
-    if listed or not command.is_complete:
-        lines += ["", *(_line(title, run, width, given) for title, run in listed.items()), *([""] if listed else [])]
+    rows = ["\n".join(_line(title, run, width, given) for title, run in listed.items())] * bool(listed)
+    gap = "\n\n" if listed or not all(command.is_complete for command in ran) else "\n"
+    return gap.join([heading, *rows, *(_ending(command, len(ran) > 1) for command in ran)])
+
+
+def _ending(command: CommandStatus, is_one_of_several: bool) -> str:
+    """The command, and what it needs to complete its runs."""
     if command.is_complete:
-        return "\n".join([*lines, f"Complete. Its command: {command.command}"])
+        return f"Complete. To repeat it: {command.command}"
+    count = f"{len(command.missing)} of {counted(len(command.runs), 'run')} missing."
+    lines = [count] * is_one_of_several
     diverged = [run for run in command.missing if run.state == "diverged"]
     if command.is_searching or len(diverged) < len(command.missing):
         place = _place(Path(command.folder))

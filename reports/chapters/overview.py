@@ -39,7 +39,7 @@ WORD_OF = {
 }
 """Verdict -> its text about a hypothesis; all others show nothing."""
 SHOWN = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
-CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
+CLOCKS = {"device time": " of device time", "own clock": ", timed during training"}
 """Clock in a title -> its text in a header; the wall clock of all launches has none."""
 WARNED, BELOW = "†", "‡"
 NOTES = {

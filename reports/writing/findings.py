@@ -299,10 +299,14 @@ def compared(comparison: Comparison) -> str:
     against = f"{listed(others, most=MOST)} against " if others else ""
     shared = shared_parts(comparison.labels)
     omitted = f" Names leave out what all arms share: `{shared}`." if shared else ""
-    run = next((section.before.first for section in comparison.selected if section.before), None)
-    settings = unnamed_settings(run, others) if run else []
-    defaults = f" ({escape(', '.join(settings))})" if settings else ""
+    defaults = f" ({text})" if (text := unnamed(comparison)) else ""
     return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each.{omitted}"
+
+
+def unnamed(comparison: Comparison) -> str:
+    """Settings of the baseline that the names of others have and its own lacks."""
+    run = next((section.before.first for section in comparison.selected if section.before), None)
+    return escape(", ".join(unnamed_settings(run, comparison.others))) if run else ""
 
 
 def _of_arms(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
@@ -372,13 +376,14 @@ def _warned(comparison: Comparison) -> list[tuple[Section, Row, Run]]:
 
 def _count_warned(comparison: Comparison) -> Iterator[str]:
     """How many trainings went wrong, and how."""
-    every = sum(len(row.runs) for section in comparison.selected_tasks for row in section.rows)
+    every = [run for section in comparison.selected_tasks for row in section.rows for run in row.runs]
     warned = [run for _, _, run in _warned(comparison)]
     counts = Counter(kind for run in warned for kind in run.tags.get(tags.NOTES, "").split(", "))
     if warned:
         kinds = [(WRONG_WITH.get(kind, "other warnings"), count) for kind, count in counts.most_common()]
         of_kind = "; ".join(f"{kind}: {count}" for kind, count in kinds) if len(kinds) > 1 else kinds[0][0]
-        yield f"**Warnings in {len(warned)} of {every} training runs**: {of_kind}."
+        name = "Other warnings" if sum(map(is_warned, every)) > len(warned) else "Warnings"
+        yield f"**{name} in {len(warned)} of {len(every)} training runs**: {of_kind}."
 
 
 def of_trainings(comparison: Comparison) -> Iterator[str]:

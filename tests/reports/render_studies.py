@@ -84,7 +84,7 @@ def _run(name: str, *arguments: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = {"harness": harness, "reports": reports}[name](list(arguments))
-    return f"{out.getvalue()}exit code {code}\n"
+    return f"{out.getvalue()}exit code {code}\n".replace(os.getcwd(), "FOLDER")
 
 
 if __name__ == "__main__":

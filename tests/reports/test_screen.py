@@ -72,7 +72,7 @@ def test_what_a_spread_is_over_is_said_of_the_columns_that_are_there(pretrained,
 def test_the_note_of_a_warning_names_no_chapter(make_run):
     runs = [make_run(arm, 0, {"eval/score": 0.8}, **{tags.WARNING: "it fell", tags.NOTES: "falling"}) for arm in ("base", "b")]
     (note,) = (note for note in screen(compare("s", runs)).notes if "†" in note)
-    assert note == "† Training warning: the run's line and the report name it."
+    assert note == "† Training warning: see the report."
 
 
 def test_a_score_with_a_warning_that_was_also_selected_has_both_signs(make_run):
@@ -96,6 +96,16 @@ def test_names_leave_out_what_all_arms_share(study):
     *notes, last = shown.notes
     assert last == "Names leave out what all arms share: mlm."
     assert "mlm" not in " ".join([shown.answer, *notes])
+
+
+def test_the_baseline_says_what_it_has_of_a_setting_that_others_name(make_run):
+    rates = {"base": "0.3", "base mask_rate=0.05": "0.05", "base mask_rate=0.4": "0.4"}
+    runs = [
+        make_run(arm, params={"pretrain.mask_rate": rate}, values={"eval/score": 0.8}, lifted='["pretrain.mask_rate"]')
+        for arm, rate in rates.items()
+    ]
+    assert "Baseline: base (mask_rate=0.3)." in screen(compare("s", runs, "base")).notes
+    assert not any("Baseline: " in note for note in screen(compare("s", runs[1:], "base mask_rate=0.05")).notes)
 
 
 def test_of_many_arms_the_baseline_and_the_best_are_shown(scored):

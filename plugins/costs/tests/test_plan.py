@@ -36,6 +36,18 @@ def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output)
     assert sorted(output.glob("default/*/*")) == before != []
 
 
+def test_the_command_for_a_comparison_ends_with_the_smallest_difference(output, capsys):
+    assert main(["plan", "-m", "model=base,albert", "task=order", "seed=0,1,2", f"output={output}"]) == 0
+    printed = capsys.readouterr().out
+    assert "Smallest difference detected with 80 % power; " in printed
+    assert re.search(r"^order +\d+\.\d points$", printed.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("size", "text"), [(0.03, "3.0 points"), (0.052, "5.2 points"), (0.23, "23.0 points")])
+def test_sizes_in_points_have_one_digit_after_the_point(size, text):
+    assert plan._size(size, "score") == text
+
+
 def test_wrong_input_is_one_line(capsys):
     assert main(["plan", "model=bse"]) == 2
     assert main(["plan", "--probes", "model=base"]) == 2
@@ -153,7 +165,7 @@ def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, out
     plain = ["-m", *SMALL, "measure=none", "model=base,albert", f"output={output}", "report=false"]
     shown = run_harness("plan", *plain, "sweep.until=resolved", "sweep.most_seeds=5")
     assert shown.returncode == 0, shown.stderr
-    assert "smallest difference    3 seeds    5 seeds\n" in shown.stdout
+    assert "smallest difference 3 seeds 5 seeds -" in " ".join(shown.stdout.split())
     announced = "Adding seeds until every arm has a verdict (sweep.until): interim analyses after 3, 5 seeds"
     assert announced in shown.stdout.replace("\n", " ")
     assert "Estimated from sampling error alone, at a score of 0.8" in " ".join(shown.stdout.split())

@@ -104,6 +104,11 @@ def test_the_command_says_what_it_knows_and_from_where(tmp_path, capsys):
     assert "To detect 5points: no number of seeds is enough with 277 items; " in text
 
 
+def test_infinitely_many_seeds_and_items_leave_nothing_open(capsys):
+    assert main(["power", "sd=0.01", "items=500"]) == 0
+    assert next(line for line in capsys.readouterr().out.splitlines() if line.startswith("∞")).split()[-1] == "0.00"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

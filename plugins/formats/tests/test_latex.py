@@ -167,7 +167,7 @@ def test_the_caption_of_a_paper_names_a_warning_alone(make_run):
     runs = [make_run(arm, 0, {"eval/score": 0.8}, **{tags.WARNING: "it fell", tags.NOTES: "falling"}) for arm in ARMS]
     overview = render(Study(compare("s", runs)), "latex")["tables/overview.tex"].decode()
     assert "$\\dagger$ Training warning." in overview
-    assert "the run's line" not in overview
+    assert "see the report" not in overview
 
 
 def test_the_overview_has_the_columns_that_are_asked_for(timed):

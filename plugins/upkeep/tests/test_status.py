@@ -14,6 +14,7 @@ from filelock import FileLock
 from small_disk import mounted
 
 from harness import paths, records
+from harness.plugins.shared import status
 from harness.study import plan_file
 from harness.study.plan import plan
 
@@ -70,7 +71,7 @@ def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(
         assert f"{item.title} {state}" in text
     assert items[0].title not in text
     command = lines[lines.index("To complete it:") + 1].strip()
-    assert command.endswith("python -m harness -m seed=1,2,3,4,5,6")
+    assert command.endswith(shlex.join(["python", "-m", "harness", "-m", "seed=1,2,3,4,5,6", f"output={output}"]))
     assert "rerun=true" in lines[-1]
 
 
@@ -115,7 +116,44 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
         laid_out(item, status="finished", session=True)
     done = run_harness("status", f"output={output}")
     assert done.returncode == 0
-    assert done.stdout == "s: 2 runs: 2 finished\nComplete. Its command: python -m harness -m seed=1,2\n"
+    repeated = shlex.join(["python", "-m", "harness", "-m", "seed=1,2", f"output={output}"])
+    assert done.stdout == f"s: 2 runs: 2 finished\nComplete. To repeat it: {repeated}\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "typed", "shown"),
+    [
+        ("multirun", [], ""),
+        ("there", [], " output=there"),
+        ("there", ["output=there"], " output=there"),
+        ("there", ["output='there'"], " 'output='\"'\"'there'\"'\"''"),
+        ("there", ["output=moved"], " output=there"),
+        ("multirun", ["output=moved"], " output=multirun"),
+    ],
+)
+def test_a_command_repeats_the_runs_of_this_folder(tmp_path, monkeypatch, output, typed, shown):
+    monkeypatch.chdir(tmp_path)
+    command = shlex.join(["python", "-m", "harness", *typed, "seed=1"])
+    text, _ = status.rebuilt(command, output, str(tmp_path))
+    assert sorted(shlex.split(text)) == sorted(shlex.split(f"python -m harness seed=1{shown}"))
+    elsewhere, _ = status.rebuilt(command, output, "/elsewhere")
+    assert f"output={tmp_path / output}" in shlex.split(elsewhere)
+
+
+def test_several_commands_have_one_heading_and_one_table(planned, run_harness, output):
+    for item, notes in zip(planned("seed=1,2"), ([{"kind": "falling", "text": "loss still fell"}], []), strict=True):
+        laid_out(item, status="finished", session=True)
+        records.write(item.folder / "result.json", {"status": "finished", "metrics": {}, "notes": notes})
+    planned("seed=2,1")
+    done = run_harness("status", f"output={output}")
+    heading, *rest = done.stdout.splitlines()
+    assert (done.returncode, heading) == (0, "s: 2 of 2 runs complete, 1 with a warning, from 2 commands")
+    assert (done.stdout.count("still fell"), sum(line.startswith("Complete. To repeat it: ") for line in rest)) == (1, 2)
+    planned("seed=2,3")
+    done = run_harness("status", f"output={output}")
+    assert done.stdout.splitlines()[0] == "s: 2 of 3 runs complete, 1 missing, 1 with a warning, from 3 commands"
+    assert done.stdout.count("s: ") == done.stdout.count("not started") == 1
+    assert "\n\n1 of 2 runs missing.\nTo complete it:\n" in done.stdout
 
 
 @pytest.mark.long
@@ -142,7 +180,7 @@ def test_a_study_on_a_disk_that_can_only_be_read_has_a_status(planned, run_harne
 
 @pytest.mark.long
 def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, run_harness, output):
-    command = "python -m harness -m measure=none"
+    command, where = "python -m harness -m measure=none", f" {shlex.quote(f'output={output}')}"
     for item in planned("measure=none"):
         laid_out(item, status="finished")
     folder, trials = paths.study_folder(str(output), "s"), paths.study_folder(str(output), "s" + paths.OF_TRIALS)
@@ -150,7 +188,7 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     trials.mkdir()
     records.write(trials / paths.PLAN, {command: plans[command] | {"search": True}})
     ended = run_harness("status", "s-search", f"output={output}")
-    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"Complete. Its command: {command}")
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"Complete. To repeat it: {command}{where}")
     (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
     done = run_harness("status", "s-search", f"output={output}")
     said = [
@@ -158,13 +196,13 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
         "search unfinished: more trials follow",
         "",
         "To complete it:",
-        f"  {command}",
+        f"  {command}{where}",
     ]
     assert (done.returncode, done.stdout.splitlines()) == (1, said)
     (output / "other").mkdir()
     records.write(output / "other" / paths.PLAN, plans)
     both = run_harness("status", f"output={output}")
-    assert both.stdout.splitlines()[1] == "s-search: 1 of 1 planned runs complete, search unfinished"
+    assert both.stdout.splitlines()[1] == "s-search: 1 of 1 run complete, search unfinished"
 
 
 @pytest.mark.long
@@ -202,7 +240,7 @@ def test_several_studies_are_a_line_each(planned, run_harness, output):
     planned("seed=1,2")
     shutil.copytree(output / "s", output / "t")
     done = run_harness("status", f"output={output}")
-    assert done.stdout.splitlines()[:2] == [f"{name}: 0 of 2 planned runs complete, 2 missing" for name in "st"]
+    assert done.stdout.splitlines()[:2] == [f"{name}: 0 of 2 runs complete, 2 missing" for name in "st"]
     assert f"status STUDY {shlex.quote(f'output={output}')} lists warnings" in done.stdout
 
 

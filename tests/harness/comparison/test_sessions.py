@@ -125,7 +125,7 @@ def test_what_the_clock_of_each_training_says_is_shown_and_never_compared(timed)
     assert {"training time, own clock", "throughput of the whole training, own clock"} <= {*map(str.strip, details.split("|"))}
     assert not any(sign in details for sign in "%△▽▲▼~")
     table = md(overview.overview(result))
-    assert "training throughput, tokens/s by its own clock" in table
+    assert "training throughput, tokens/s, timed during training" in table
     assert " | 1,000.0 |" in table
     assert " | 500.0 |" in table
 

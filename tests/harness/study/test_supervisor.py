@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -57,6 +58,16 @@ def test_plain_lines_tell_of_every_run(sweep):
     of_noise = ("No verdict on ", "To decide ", "The rest need ")
     assert [line for line in lines[lines.index(ended) + 1 :] if not line.startswith(of_noise)] == []  # on a busy machine
     assert "\r" not in sweep.text
+
+
+@pytest.mark.long
+def test_a_single_run_that_was_timed_ends_with_its_table(run_harness, small, output):
+    done = run_harness(*small, "finetune.max_steps=2", "measure.rounds=2", "report=true", f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = done.stdout[done.stdout.index("\nTimed 2 rounds") : done.stdout.index("\nResults: ")]
+    assert re.search(r"^arm .*  latency, ms ↓", table, re.M)
+    assert re.search(r"^base +\d", table, re.M)
+    assert "▲" not in table
 
 
 @pytest.mark.long

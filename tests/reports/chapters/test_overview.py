@@ -431,7 +431,7 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     said = "\n".join(parts([*findings.cautions(comparison), *bullets(findings.of_trainings(comparison))]))
     assert "**Training warnings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
     assert "Not shown to beat the majority baseline**, which ignores the text: c on sst2" in said  # once, in these words
-    assert "**Warnings in 1 of 3 training runs**" in said  # what is said of c is no second warning
+    assert "**Other warnings in 1 of 3 training runs**" in said  # what is said of c is no second warning
     assert overview.NOTES["†"] in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
 
 
