@@ -47,6 +47,21 @@ def test_epochs_of_a_recipe_are_not_read_beside_seconds_and_name_no_arm():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["corpus=builtin", "data=hub", "recipe=small", "match=none", "search=none", "pretrain=none"],  # the defaults
+        ["-m", "task=bag,sst2", "data=local", "data.root=/data"],
+        ["-m", "pretrain=none,mlm", "corpus=wikitext", "recipe=bert", "data=local"],
+        ["tokenizer.trained_on=corpus", "corpus=wikitext"],
+        ["+experiment=activations", "pretrain=none"],  # which chooses data=local and a corpus
+    ],
+)
+def test_choices_that_are_defaults_or_of_a_file_or_read_by_one_run_are_fine(words):
+    assert compose(*words)
+
+
+@pytest.mark.long
 def test_one_arm_that_reads_a_key_is_enough_and_what_is_swept_need_be_read():
     assert len(compose("-m", "pretrain=clm,rtd", "pretrain.generator_fraction=0.5")) == 2
     assert compose("measure=none", "measure.repeats=3")  # names no arm
