@@ -270,7 +270,7 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str], of: str = "
     for said_key, said in ({key: key for key in swept} | typed).items():
         above = itertools.accumulate(said_key.split("."), "{}.{}".format)
         key = max((name for name in above if name in stated_keys()), key=len, default="")
-        key = "data.source" if key == "data" else key
+        key = "data.source" if said == "data=local" else key  # a file of the user may set more
         for when in stated_keys()[key].read if key else ():
             is_choice = said_key in GROUPS and (weights or said.partition("=")[2] in ("none", default_choices().get(said_key)))
             is_refused = said_key in swept or not (when.refused is Refused.swept or is_choice)

@@ -16,7 +16,8 @@ from harness.training.optimiser import KINDS
 def compose(*arguments: str) -> list:
     """The runs that the command line composes."""
     found: list = []
-    main(["task=bag", *arguments], lambda runs: found.extend(runs) or 0)
+    task = [] if any(word.startswith("task=") for word in arguments) else ["task=bag"]
+    main([*task, *arguments], lambda runs: found.extend(runs) or 0)
     return found
 
 
