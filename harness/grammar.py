@@ -282,7 +282,6 @@ def _single(option: Option, name: str, text: str) -> Any:
             raise InputError(f"{typed} must be true or false")
         return text.lower() == "true"
     if text not in metadata.get("choices", (text,)):
-        is_other = "instead" in metadata and not difflib.get_close_matches(text, metadata["choices"])
-        near = [f"{metadata['instead']}{on_one_line(text)}"] if is_other else None
+        near = [one for one in metadata.get("instead", ()) if one.endswith(f"={text}")] or None
         raise unknown(metadata.get("called", name), text, metadata["choices"], name, near)
     return option.type(text)

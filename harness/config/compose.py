@@ -108,6 +108,7 @@ def main(
         if "--shell-completion" in command.options:  # of words that may be unfinished
             return _shown_by_hydra()
         typed = OverridesParser.create().parse_overrides(command.overrides)
+        mistakes.refuse_twice(command.overrides)
         _refuse_typed(typed)
         source = Source.of(command.options, typed)
         if SHOWN_BY_HYDRA & command.options.keys():

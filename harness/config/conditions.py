@@ -114,7 +114,7 @@ FINE_TUNING = When(
     "finetune=standard, and a task that trains",
 )
 READING_TEXT = When(
-    lambda run, _: is_pretrained(run) or run.tokenizer.trained_on is TrainedOn.corpus, "reads running text", "pretrain=mlm"
+    lambda run, _: is_pretrained(run) or run.tokenizer.trained_on is TrainedOn.corpus, "pretrains", "pretrain=mlm"
 )
 RESIZED = When(lambda run, _: run.match.cost is not MatchOn.none, "is resized", "match=params")
 IN_GRID = When(lambda _, own: own.sampler is Sampler.grid, "searches a grid", "search=grid")
@@ -160,6 +160,15 @@ DECAYING = When(
 # Task and data
 FROM_FOLDER = When(
     lambda _, own: own.source is DataSource.local, "reads a folder of data sets", "data=local", Refused.everywhere
+)
+READING_DATA = When(
+    lambda run, _: (
+        run.pretrain.checkpoint  # whose text may be of a data set
+        or (run.corpus.source is CorpusSource.data and READING_TEXT.holds(run, None))
+        or (has_task(run) and not (run.task.grammar or run.task.pairs or run.task.file or run.task.train_file))
+    ),
+    "reads a data set",
+    "a task on a data set, such as task=sst2",
 )
 OF_ROWS = When(
     lambda _, own: not (own.grammar or own.pairs), "reads the rows of its task", "a task=NAME whose rows are not generated"

@@ -138,3 +138,16 @@ def refuse_choices(typed_choice: str, group: str, value: object) -> None:
         raise InputError(
             f"{typed_choice}: {group} takes one choice: expected {group}=NAME, or -m {group}=NAME,NAME for a sweep"
         )
+
+
+def refuse_twice(overrides: list[str]) -> None:
+    """InputError for a key that has two values: Hydra would take the last one."""
+    given: dict[str, str] = {}
+    for override in overrides:
+        key, _, value = override.lstrip("+").partition("=")
+        if key in given:
+            both, is_choice = [given[key], value], key in GROUPS.keys() - {EXPERIMENT}
+            cure = f"to compare them: -m {key}={','.join(both)}" if is_choice else "leave one out"
+            between = "; " if is_choice else ": "
+            raise InputError(f"{key} is given twice ({', '.join(both)}){between}{cure}")
+        given[key] = value

@@ -21,6 +21,7 @@ from harness.config.choices import (
     TaskKind,
 )
 from harness.config.conditions import PRETRAINING, has_task, is_only_scored, is_pretrained, ranks_a_corpus
+from harness.config.help import GROUPS, default_choices
 from harness.config.schema import ON_FAILURE, FinetuneConfig, RunConfig, key_of, stated_keys
 from harness.errors import InputError, unknown
 from harness.metrics import TRAINED_UNITS, Compared, Direction
@@ -269,8 +270,10 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str], of: str = "
     for said_key, said in ({key: key for key in swept} | typed).items():
         above = itertools.accumulate(said_key.split("."), "{}.{}".format)
         key = max((name for name in above if name in stated_keys()), key=len, default="")
+        key = "data.source" if said == "data=local" else key  # a file of the user may set more
         for when in stated_keys()[key].read if key else ():
-            is_refused = said_key in swept or not (when.refused is Refused.swept or stated_keys()[key].section)
+            is_choice = said_key in GROUPS and (weights or said.partition("=")[2] in ("none", default_choices().get(said_key)))
+            is_refused = said_key in swept or not (when.refused is Refused.swept or is_choice)
             if not is_refused or any(holds(run, key, when) for run in runs):
                 continue
             choice = when.choice.format(section=key.partition(".")[0])

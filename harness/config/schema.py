@@ -70,6 +70,7 @@ from harness.config.conditions import (
     PUBLISHED_START,
     RAMPED,
     RANDOM_START,
+    READING_DATA,
     READING_TEXT,
     RESIZED,
     RESOLVED,
@@ -201,8 +202,10 @@ class TaskConfig:
 class DataConfig:
     """Where data comes from; read in `harness/data/`."""
 
-    source: DataSource = place(DataSource.hub)  # Source of data sets: the hub, or a folder with the same layout (data.root).
-    root: str | None = place(None, FROM_FOLDER)  # Folder of data sets for data.source=local. Example: ../data.
+    source: DataSource = place(
+        DataSource.hub, READING_DATA
+    )  # Source of data sets: the hub, or a folder with the same layout (data.root).
+    root: str | None = place(None, (FROM_FOLDER, READING_DATA))  # Folder of data sets for data.source=local. Example: ../data.
     train_examples: int | None = count(None)  # Maximum training rows, stratified by label; null keeps all. Example: 2000.
     validation_examples: int | None = count(None)  # Maximum evaluation rows, stratified by label; null keeps all. Example: 500.
     split_seed: int | None = any_seed(0)  # Seed that selects rows for subsets and splits; null keeps file order.

@@ -350,6 +350,8 @@ def limits_of(options: Gate) -> list[Limit]:
     for option, (allowed, names) in given.items():
         if allowed is not None:
             points, match = option == "max_drop", ALLOWED.fullmatch(allowed.strip())
+            if match is None and re.fullmatch(r"\d+\.?\d*|\.\d+", allowed):
+                raise InputError(f"{option}={allowed!r} has no unit: write {allowed}%{f' or {allowed}points' * points}")
             size = float(match[1]) if match and (match[2] == "%" or points) else 0.0
             if match is None or not 0 < size < (100 if points else math.inf):
                 usual = "a size above 0 and below 100, such as 0.5% or 0.5points" if points else "a size above 0, such as 0.5%"

@@ -50,7 +50,9 @@ class Gate(Files, Runs):
     move_baseline: bool = key(False, "Allow another baseline than that of the ledger's last line.")
     arm: tuple[str, ...] = key((), "Arm to judge; may be repeated. Default: all.", whole=True)
     ledger: Path | None = key(None, "Ledger (JSON lines) of all candidates, which share the 5 % level.")
-    looks: int | None = key(None, "Number of candidates in a new ledger; each gets 1/N of the level.", range=Range(at_least=1))
+    looks: int | None = key(
+        None, "Number of candidates in a new ledger; each gets 1/looks of the level.", range=Range(at_least=1)
+    )
 
     def __post_init__(self) -> None:
         """InputError for options without effect."""
@@ -58,7 +60,7 @@ class Gate(Files, Runs):
         if self.study and self.results:
             raise InputError("gate needs study=NEW or RESULTS, not both")
         if self.study is None and self.results is None and typed - {"output", "uri"} != {"ledger"}:
-            raise InputError("gate needs study=NEW or RESULTS, or ledger=FILE alone to show it")
+            raise InputError("expected study=NEW or a file of results; ledger=FILE alone prints the ledger")
         if self.ledger is None and (self.looks is not None or self.move_baseline):
             raise InputError("looks= and --move-baseline need ledger=FILE")
 

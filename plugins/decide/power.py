@@ -2,6 +2,7 @@
 
 import bisect
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -117,6 +118,8 @@ def planned(options: Power) -> Plan:
 def size_of(text: str) -> float:
     """The share that is written `1point`; InputError for another text."""
     match = ALLOWED.fullmatch(text.strip())
+    if match is None and re.fullmatch(r"\d+\.?\d*|\.\d+", text):
+        raise InputError(f"difference={text!r} has no unit: write {text}points")
     if match is None or match[2] == "%" or not 0 < float(match[1]) < POINTS:
         raise InputError(f"difference={text!r}: expected a size above 0 and below {POINTS}, such as 0.5points")
     return float(match[1]) / POINTS

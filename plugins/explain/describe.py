@@ -40,6 +40,8 @@ WITHOUT_WEIGHTS = {"scales": "scale", "coordinates": "width"}
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
 """Properties of a config that are listed with its keys if they differ."""
 
+COUNTED = "Counted with {} vocabulary pieces; built-in tasks train a smaller one: python -m harness plan shows those counts."
+
 SCALE = ("scale",)
 """Group that with weights chooses what they are compared with: base at this scale."""
 
@@ -96,11 +98,14 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     said = [(structure.TITLE, *(structure.of_model(of) or DASH for of in (base, model)), "")] if model.encoder else []
     beside = "" if config.scale_name == scale else f", compared with {name} at scale {scale}"
     same = "" if config.label == name else f"Its encoder has the settings of {name}."
+    pieces = " and ".join(f"{size:,}" for size in dict.fromkeys((base.vocab_size, model.vocab_size)))
+    is_trained = not (model.init_from or config.pretrain.checkpoint or config.tokenizer.file or config.tokenizer.vocab_file)
     text = [
         f"{config.label} at scale {config.scale_name}{beside}",
         table(("setting", name, config.label), rows).replace(str(LARGEST_TABLE), "no limit") if rows else same,
         *weights(config),
         side_by_side(("parameters", name, config.label, "change"), [*parts, *said]),
+        wrapped(COUNTED.format(pieces)) if is_trained else "",
         pretraining_heads(config, base, name),
         describe_shapes.of_model(config),
         *added_by_objective(config),

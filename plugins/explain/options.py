@@ -4,10 +4,14 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
+from harness.config.help import names
 from harness.errors import InputError
 from harness.grammar import Composed, arguments, group_of, key, word
 from harness.models.ranges import Range
 from harness.plugins.shared.options import ABOVE_ZERO, RUN, Weights
+
+MODELS = [f"model={name}" for name in names("model")]
+"""What a word that is no topic may mean."""
 
 IN_ONE_VALUE = re.compile(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"")
 """Brackets, in which a comma does not separate values: `enhancement=[swiglu,shared]`."""
@@ -47,7 +51,7 @@ class Describe(Composed):
 
     topics: ClassVar[tuple[str, ...]] = ("variant", "beside", "scales", "activations", "positions", "coordinates", "numpy")
     topic: str = word(
-        "TOPIC", "variant", "What to show; the topics are explained below.", choices=topics, called="topic", instead="model="
+        "TOPIC", "variant", "What to show; the topics are explained below.", choices=topics, called="topic", instead=MODELS
     )
     text: str = key("The boys were ready in the field.", "Text for `numpy`, and for the attention pictures of `beside`.")
     flops_per_second: float | None = key(

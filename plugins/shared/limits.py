@@ -1,9 +1,11 @@
 """Limits and targets that are typed as METRIC=NUMBER."""
 
+import difflib
 import math
 from collections.abc import Sequence
 
 from harness import metrics
+from harness.config.keys import FEW
 from harness.errors import InputError, unknown
 
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
@@ -14,14 +16,16 @@ def metric_and_number(key: str, text: str, names: Sequence[str], usual: Sequence
     """The metric, one of `names`, and a number in its base units.
 
     InputError, which names the `key`, for an unknown metric, no finite number, and one outside the range of the metric.
-    The choices are the metrics of the same group, such as `eval/`, or the `usual` ones.
+    The choices are the nearest metrics of the same group, such as `eval/`, or the `usual` ones.
     """
     name, equals, number = text.partition("=")
     if not equals:
         raise InputError(f"{key}={text!r}: expected METRIC=NUMBER, such as eval/score=0.8")
     if name not in names:
         group = f"{name.partition('/')[0]}/"
-        raise unknown("metric", name, [one for one in names if one.startswith(group)] or usual, key)
+        choices = [one for one in names if one.startswith(group)] or usual
+        error = unknown("metric", name, difflib.get_close_matches(name, choices, n=FEW, cutoff=0), key)
+        raise InputError(f"{error} and {len(choices) - FEW} more") if len(choices) > FEW else error
     try:
         value = float(number)
     except ValueError:

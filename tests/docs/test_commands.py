@@ -224,6 +224,7 @@ def composed(name: str, words: list[str]) -> list[RunConfig]:
     if {path.stem for path in Path("my_conf/model").glob("*.yaml")} & set(re.split(r"[ =,]", " ".join(words))):
         words = ["--config-dir", "my_conf", *words]  # in place of a file in conf/model
     runs: list[RunConfig] = []
+    reads_as_runs = name == "run" or imported(find(name).options).reads_as_runs
     if name != "run":
         parsed = grammar.parse(words, imported(find(name).options), name)
         refuse_misspelt(grammar.Grammar(type(parsed), name), parsed.choices)
@@ -232,7 +233,7 @@ def composed(name: str, words: list[str]) -> list[RunConfig]:
         words = [*words, "task=bag"]  # in place of all three of the default
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["harness"])
-        compose.main(words, lambda configs: runs.extend(configs) or 0)
+        compose.main(words, lambda configs: runs.extend(configs) or 0, reads_as_runs=reads_as_runs)
         patch.setattr(facts, "cores", lambda: 16)  # of a machine that is large enough for hardware.workers=2
         if name in ("run", "plan"):
             supervisor.refuse_as_one_command(runs)

@@ -294,7 +294,8 @@ def test_memory_is_judged_by_seed(tracking, typical, capsys):
     ("arguments", "message"),
     [
         ([], "gate needs a limit: expected one of max_drop=, max_slowdown=, max_memory="),
-        (["--max-drop", "0.5"], "max_drop='0.5': expected a size above 0 and below 100, such as 0.5% or 0.5points"),
+        (["--max-drop", "0.5"], "max_drop='0.5' has no unit: write 0.5% or 0.5points"),
+        (["--max-slowdown", "5"], "max_slowdown='5' has no unit: write 5%\n"),
         (["--max-slowdown", f"{'9' * 400}%"], "expected a size above 0"),
         (["--max-slowdown", "5points"], "max_slowdown='5points': expected a size above 0, such as 0.5%\n"),
         (["--max-drop", "1%", "--arm", "albrt"], "unknown arm 'albrt'; did you mean 'albert'?"),

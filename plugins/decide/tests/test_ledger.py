@@ -229,7 +229,7 @@ def test_a_ledger_is_shown_alone(two, capsys, more):
     """A gate whose --study was forgotten showed it and passed."""
     gate(capsys, *LEDGER)
     code, text = gate(capsys, *LEDGER, *more, limits=())
-    assert (code, "gate needs study=NEW or RESULTS, or ledger=FILE alone to show it" in text) == (2, True)
+    assert (code, "expected study=NEW or a file of results; ledger=FILE alone prints the ledger" in text) == (2, True)
 
 
 @pytest.mark.long

@@ -190,6 +190,10 @@ def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
         (["--at-least", "eval/score=50"], "at_least='eval/score=50': eval/score must be between -1 and 1"),
         (["--at-least", "eval/score"], "at_least='eval/score': expected METRIC=NUMBER"),
         (["--at-least", "eval/scor=1"], "unknown metric 'eval/scor'; did you mean 'eval/score'? choices for `at_least`: "),
+        (
+            ["--at-least", "eval/scor=0.8"],
+            "eval/score, eval/score_high, eval/score_low, eval/spearman, eval/unigram_score and 90 more\n",
+        ),
         (["--at-most", "sst2=1"], "unknown metric 'sst2'; choices for `at_most`: eval/score, inference/latency_ms_p50, "),
         (["--max-params", "1", "--study", "empty"], "study 'empty' has no finished run (1 failed)"),
     ],

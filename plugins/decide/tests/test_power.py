@@ -113,6 +113,7 @@ def test_infinitely_many_seeds_and_items_leave_nothing_open(capsys):
     ("words", "said"),
     [
         ([], "power needs items=, sd=, study= or pilot="),
+        (["--items", "9", "--difference", "1"], "difference='1' has no unit: write 1points"),
         (["--items", "9", "--difference", "1%"], "difference='1%': expected a size above 0 and below 100, such as 0.5points"),
         (["--sd", "0.1", "--pilot", "x.csv"], "sd=, study= and pilot= exclude each other: expected one of them"),
         (["--pilot", "missing.csv"], "'missing.csv' does not exist: expected a file or folder of results"),

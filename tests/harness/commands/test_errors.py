@@ -172,7 +172,8 @@ def write(root: Path, split: str, rows: dict) -> None:
 
 
 def on_local(root: Path, *more: str) -> list[str]:
-    return ["task=sst2", "data=local", f"data.root={root}", *more]
+    of_root = [] if any(word.startswith("data.root=") for word in more) else [f"data.root={root}"]
+    return ["task=sst2", "data=local", *of_root, *more]
 
 
 @pytest.mark.long

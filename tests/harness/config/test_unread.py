@@ -16,7 +16,8 @@ from harness.training.optimiser import KINDS
 def compose(*arguments: str) -> list:
     """The runs that the command line composes."""
     found: list = []
-    main(["task=bag", *arguments], lambda runs: found.extend(runs) or 0)
+    task = [] if any(word.startswith("task=") for word in arguments) else ["task=bag"]
+    main([*task, *arguments], lambda runs: found.extend(runs) or 0)
     return found
 
 
@@ -44,6 +45,21 @@ def test_epochs_of_a_recipe_are_not_read_beside_seconds_and_name_no_arm():
     assert recipe.finetune.epochs == 10
     assert resolve(recipe, Found()).finetune.epochs == FinetuneConfig().epochs
     assert [one.label for one in compose("-m", "finetune.seconds=9,18")] == ["base seconds=9", "base seconds=18"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["corpus=builtin", "data=hub", "recipe=small", "match=none", "search=none", "pretrain=none"],  # the defaults
+        ["-m", "task=bag,sst2", "data=local", "data.root=/data"],
+        ["-m", "pretrain=none,mlm", "corpus=wikitext", "recipe=bert", "data=local"],
+        ["tokenizer.trained_on=corpus", "corpus=wikitext"],
+        ["+experiment=activations", "pretrain=none"],  # which chooses data=local and a corpus
+    ],
+)
+def test_choices_that_are_defaults_or_of_a_file_or_read_by_one_run_are_fine(words):
+    assert compose(*words)
 
 
 @pytest.mark.long
