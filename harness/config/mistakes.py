@@ -141,13 +141,8 @@ def refuse_choices(typed_choice: str, group: str, value: object) -> None:
 
 
 def refuse_twice(overrides: list[str]) -> None:
-    """InputError for a key that has two values: Hydra would take the last one."""
-    given: dict[str, str] = {}
-    for override in overrides:
-        key, _, value = override.lstrip("+").partition("=")
-        if key in given:
-            both, is_choice = [given[key], value], key in GROUPS.keys() - {EXPERIMENT}
-            cure = f"to compare them: -m {key}={','.join(both)}" if is_choice else "leave one out"
-            between = "; " if is_choice else ": "
-            raise InputError(f"{key} is given twice ({', '.join(both)}){between}{cure}")
-        given[key] = value
+    """InputError for two models, or two lists of changes: Hydra would take the last one, and compare nothing."""
+    for group in ("model", "enhancement"):
+        given = dict.fromkeys(value for key, _, value in (one.partition("=") for one in overrides) if key == group)
+        if len(given) > 1:
+            raise InputError(f"{group} is given twice ({', '.join(given)}); to compare them: -m {group}={','.join(given)}")
