@@ -51,7 +51,7 @@ class Gate(Files, Runs):
     arm: tuple[str, ...] = key((), "Arm to judge; may be repeated. Default: all.", whole=True)
     ledger: Path | None = key(None, "Ledger (JSON lines) of all candidates, which share the 5 % level.")
     looks: int | None = key(
-        None, "Number of candidates in a new ledger; each gets 1/looks of the level.", range=Range(at_least=1)
+        None, "Number N of candidates in a new ledger; each gets 1/N of the level.", range=Range(at_least=1)
     )
 
     def __post_init__(self) -> None:

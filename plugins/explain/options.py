@@ -11,7 +11,7 @@ from harness.models.ranges import Range
 from harness.plugins.shared.options import ABOVE_ZERO, RUN, Weights
 
 MODELS = [f"model={name}" for name in names("model")]
-"""What a word that is no topic may mean."""
+"""What a word that is not a topic may mean."""
 
 IN_ONE_VALUE = re.compile(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"")
 """Brackets, in which a comma does not separate values: `enhancement=[swiglu,shared]`."""
