@@ -105,7 +105,8 @@ def differing(first: Run, second: Run) -> dict[str, list[Setting]]:
 def numbers(first: Run, second: Run) -> list[Number]:
     """All results that at least one has: those of the overview, then by group; what does not compare is last in its group.
 
-    Times compare where one session has launched both side by side, and never what the clock of each training says alone.
+    Times compare where one session has launched both side by side, and never what the clock of each training says alone; scores
+    and losses compare on one task.
     """
     side_by_side = first.session != "" and first.session == second.session
     every = []
@@ -113,6 +114,7 @@ def numbers(first: Run, second: Run) -> list[Number]:
         metric, a, b = metrics.get(name), first.metrics.get(name), second.metrics.get(name)
         is_shared = name in SHARED and (metric.unit in TIMES or name.endswith("/mfu"))
         compares = metric.compared is not Compared.OWN_CLOCK and (side_by_side or not is_shared)
+        compares = compares and (first.task == second.task or not name.startswith("eval/"))
         if a is not None or b is not None:
             every.append(Number(metric, a, b, None if a is None or b is None or not compares else b - a))
     leading = {metrics.judged_by(name, first.metrics.get): place for place, name in enumerate(SHOWN.overview)}

@@ -73,7 +73,7 @@ def _details(study: str, ran: list[CommandStatus]) -> str:
 def _ending(command: CommandStatus, is_one_of_several: bool) -> str:
     """The command, and what it needs to complete its runs."""
     if command.is_complete:
-        return f"Complete. To repeat it: {command.command}"
+        return f"Complete. To run it again from scratch: {command.command} rerun=true"
     count = f"{len(command.missing)} of {counted(len(command.runs), 'run')} missing."
     lines = [count] * is_one_of_several
     diverged = [run for run in command.missing if run.state == "diverged"]

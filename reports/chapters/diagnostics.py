@@ -21,7 +21,8 @@ HEADING = "Sanity checks: expected vs. observed"
 INTRO = """\
 For some arms, theory predicts from the shape alone that they must solve a task, or cannot. *solves*: the score is at least the
 bar, 75 % of the way from the shortcut score to the ceiling. *cannot*: at most the bar, three standard errors above the shortcut
-score. *open*: theory predicts nothing at this shape and budget. Scores are means over seeds; each is compared with its bar."""
+score. The shortcut score is the best that an arm of this shape can reach without solving the task; it may be above chance.
+*open*: theory predicts nothing at this shape and budget. Scores are means over seeds; each is compared with its bar."""
 EXPECTED, REASON, LOW, HIGH = "expected", "expected_reason", "expected_low", "expected_high"
 CHANCE, CEILING = "expected_chance", "expected_ceiling"
 MISSED = {"solves": "score too low", "cannot": "score too high"}
@@ -111,7 +112,7 @@ def _table(comparison: Comparison, sections: list[Section]) -> Table:
         first = next(run for run in section.runs if outcome(run))
         cells = [_found(row) if (row := section.row_of(label)) else Cell(DASH) for label in labels]
         lines.append([escape(section.name), _score(first, CHANCE), _score(first, CEILING), *cells])
-    return formats.table(["task", "shortcut", "ceiling", *(escape(label) for label in labels)], lines)
+    return formats.table(["task", "chance", "ceiling", *(escape(label) for label in labels)], lines)
 
 
 def _found(row: Row) -> Cell:

@@ -1,6 +1,7 @@
 """The first two sentences of a report: what the arms score against the baseline, and which of them costs least."""
 
 import math
+from itertools import chain
 
 from harness import metrics
 from harness.comparison import overall
@@ -46,12 +47,12 @@ def sentences(comparison: Comparison) -> list[str]:
     if len(comparison.labels) == 1:
         return _alone(comparison)
     effects = findings.effects(comparison)
-    outcome = next((name for name in OUTCOMES if any(effect.metric == name for effect in effects)), None)
-    of_outcome = [effect for effect in effects if effect.metric == outcome]
+    of_outcomes = [found for name in OUTCOMES if (found := [effect for effect in effects if effect.metric == name])]
+    said = of_outcomes[: 2 if {effect.metric for found in of_outcomes for effect in found} >= {HEADLINE, LOSS} else 1]
     costs = [effect for effect in effects if effect.metric not in OUTCOMES]
     return [
-        *([_outcome(comparison, of_outcome)] if of_outcome else []),
-        *([_costs(costs, of_outcome)] if costs else []),
+        *(_outcome(comparison, of_outcome) for of_outcome in said),
+        *([_costs(costs, [*chain(*said[:1])])] if costs else []),
     ]
 
 

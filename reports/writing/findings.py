@@ -197,6 +197,7 @@ def cautions(comparison: Comparison) -> list[Bullets]:
         _without_evidence(effects(comparison)),
         _clocks(comparison),
         _on_a_busy_machine(comparison.sessions),
+        _below_the_floor(effects(comparison)),
         _by_probe(comparison),
     )
     return bullets(chain(*notes, _vocabularies(comparison), unpaired(comparison), unfinished(comparison)))
@@ -478,6 +479,20 @@ def _on_a_busy_machine(sessions: launches.Sessions) -> Iterator[str]:
     watched = sum(len(history.get(launches.FOREIGN_CPUS, ())) for history in every)
     if 2 * busy > watched:
         yield f"**Timed on a busy machine**: {busy} of {watched} launches."
+
+
+def _below_the_floor(every: list[Effect]) -> Iterator[str]:
+    """Differences of times that the test over rounds shows, although one model timed twice may differ by more."""
+    small = [
+        f"{escape(effect.label)} in {escape(effect.name)} ({formats.percent(change.percent)})"
+        for effect in every
+        if (change := effect.change).verdict in (Verdict.BETTER, Verdict.WORSE)
+        and change.by_round
+        and change.percent is not None
+        and abs(change.percent) < (change.floor or 0.0)
+    ]
+    if small:
+        yield f"**Below the noise floor**, yet significant over rounds: {_some(small)}. `sweep.retime=true` times again."
 
 
 def _by_probe(comparison: Comparison) -> Iterator[str]:

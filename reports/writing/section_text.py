@@ -22,7 +22,8 @@ OF_RECIPE = {
     "model.initializer_range": "pretrain.initializer_range",
 }
 """Setting of a model that says how it trains -> setting of the recipe that replaces it while pretraining."""
-OF_TRAINING = (*OF_RECIPE, "model.classifier_dropout", "model.init", "finetune.learning_rate")
+HEAD_DROPOUT = "model.classifier_dropout"
+OF_TRAINING = (*OF_RECIPE, HEAD_DROPOUT, "model.init", "finetune.learning_rate")
 """Settings that say how an arm trains, not what it computes."""
 NAMED = ("pretrain.objective", "pretrain.checkpoint", "pretrain.teacher")
 
@@ -96,7 +97,7 @@ def _trained_otherwise(section: Section, before: Row) -> list[str]:
     for row in section.rows:
         theirs = _of_training(row.first)
         texts = [
-            f"{escape(key)} {escape(ours.get(key, DASH))} → {escape(theirs.get(key, DASH))}"
+            f"{escape(key)} {_as_typed(ours.get(key, DASH))} → {_as_typed(theirs.get(key, DASH))}"
             for key in arms.varying([ours, theirs])
             if not says_setting(row.label, key)
         ]
@@ -105,9 +106,15 @@ def _trained_otherwise(section: Section, before: Row) -> list[str]:
     return [f"Also differs from {escape(section.baseline)} in {each}."] if differing else []
 
 
+def _as_typed(value: str) -> str:
+    return escape({"None": "null", "True": "true", "False": "false"}.get(value, value))
+
+
 def _of_training(run: Run) -> arms.Facts:
     """What applies to this run: while pretraining, what the recipe sets in place of the model."""
     facts = {key: run.facts[key] for key in OF_TRAINING if key in run.facts}
+    if HEAD_DROPOUT in facts and facts[HEAD_DROPOUT] in UNSET:  # that of the layers
+        facts[HEAD_DROPOUT] = facts.get("model.hidden_dropout_prob", DASH)
     if not run.is_pretraining:
         return facts
     recipe = {key: value for key, value in run.facts.items() if key.startswith("pretrain.") and key not in NAMED}

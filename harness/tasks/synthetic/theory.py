@@ -63,7 +63,7 @@ def _judge(config: RunConfig, theory: Theory) -> tuple[Verdict, str, float]:
     reach, least, most = reach_and_distance(model, theory)
     if reach < least:
         distance = f"{least}" if least == most else f"{least} to {most}"
-        reason = f"has a receptive field of {reach:.0f} tokens; the deciding words are {distance} away"
+        reason = f"sees {reach:.0f} tokens to each side; the deciding words are {distance} away"
         return Verdict.cannot, reason, theory.unreached
     order_free, linear = is_order_free(model), is_linear(model)
     best = theory.linear if linear else theory.bag
@@ -89,9 +89,9 @@ def _why_open(config: RunConfig, theory: Theory) -> str | None:
         return "norms extend static vectors beyond a weighted count of words; theory does not say how far"
     if limited and config.tokenizer.trained_on is not TrainedOn.task:
         reason = "a word may be several tokens: the tokenizer is not trained on the task"
-        return f"has a receptive field of {reach:.0f} tokens, and {reason}"
+        return f"sees {reach:.0f} tokens to each side, and {reason}"
     if limited and reach < most:
-        return f"has a receptive field of {reach:.0f} tokens; in some rows the deciding words are up to {most} away"
+        return f"sees {reach:.0f} tokens to each side; in some rows the deciding words are up to {most} away"
     if model.body is Body.transformer and model.depth < theory.layers:
         return f"{model.depth} layer{'s' * (model.depth > 1)}; the known construction has {theory.layers}"
     return _why_budget_is_open(config, relayed=limited and most > reach / model.depth)
@@ -115,7 +115,7 @@ def _why_solved(config: RunConfig, theory: Theory) -> str:
     reach, _, most = reach_and_distance(config.model, theory)
     if is_order_free(config.model):
         return "a weighted count of words is enough" if is_linear(config.model) else "a bag of words is enough"
-    limit = "" if math.isinf(reach) else f", up to {most} tokens away, with its receptive field of {reach:.0f}"
+    limit = "" if math.isinf(reach) else f", up to {most} tokens away, as it sees {reach:.0f} to each side"
     return f"reaches all deciding words{limit}"
 
 

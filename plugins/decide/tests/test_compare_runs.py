@@ -173,3 +173,9 @@ def test_times_compare_only_where_one_session_launched_both(make_run, name, sess
     (number,) = compare_runs.numbers(*runs)
     assert (number.first, number.second) == (0.25, 0.5)
     assert (number.change, number.percent) == ((0.25, 100.0) if compares else (None, None))
+
+
+@pytest.mark.parametrize(("name", "compares"), [("eval/score", False), ("model/params_total", True)])
+def test_scores_of_two_tasks_are_not_subtracted(make_run, name, compares):
+    (number,) = compare_runs.numbers(*(make_run(values={name: 0.5}, task=task) for task in ("bag", "order")))
+    assert (number.change is not None) is compares

@@ -117,7 +117,7 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
     done = run_harness("status", f"output={output}")
     assert done.returncode == 0
     repeated = shlex.join(["python", "-m", "harness", "-m", "seed=1,2", f"output={output}"])
-    assert done.stdout == f"s: 2 runs: 2 finished\nComplete. To repeat it: {repeated}\n"
+    assert done.stdout == f"s: 2 runs: 2 finished\nComplete. To run it again from scratch: {repeated} rerun=true\n"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,10 @@ def test_several_commands_have_one_heading_and_one_table(planned, run_harness, o
     done = run_harness("status", f"output={output}")
     heading, *rest = done.stdout.splitlines()
     assert (done.returncode, heading) == (0, "s: 2 of 2 runs complete, 1 with a warning, from 2 commands")
-    assert (done.stdout.count("still fell"), sum(line.startswith("Complete. To repeat it: ") for line in rest)) == (1, 2)
+    assert (
+        done.stdout.count("still fell"),
+        sum(line.startswith("Complete. To run it again from scratch: ") for line in rest),
+    ) == (1, 2)
     planned("seed=2,3")
     done = run_harness("status", f"output={output}")
     assert done.stdout.splitlines()[0] == "s: 2 of 3 runs complete, 1 missing, 1 with a warning, from 3 commands"
@@ -188,7 +191,10 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     trials.mkdir()
     records.write(trials / paths.PLAN, {command: plans[command] | {"search": True}})
     ended = run_harness("status", "s-search", f"output={output}")
-    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"Complete. To repeat it: {command}{where}")
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (
+        0,
+        f"Complete. To run it again from scratch: {command}{where} rerun=true",
+    )
     (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
     done = run_harness("status", "s-search", f"output={output}")
     said = [

@@ -45,7 +45,7 @@ def test_table_shows_expected_found_chance_and_ceiling_of_every_arm(make):
     runs = [make("base", "solves", 0.99), make("static", "cannot", 0.52), make("bilstm", "open", 0.7)]
     report = render(Study(compare("study", runs)))["report.md"].decode()
     assert "## Sanity checks: expected vs. observed" in report
-    assert "| task | shortcut | ceiling | base | bilstm | static |" in report
+    assert "| task | chance | ceiling | base | bilstm | static |" in report
     row = next(line for line in report.splitlines() if line.startswith("| order | 0.500 | 1.000 |"))
     assert "0.990<br>solves ≥ 0.900<br>agree" in row
     assert "0.520<br>cannot ≤ 0.600<br>agree" in row

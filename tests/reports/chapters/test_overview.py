@@ -1,6 +1,7 @@
 """The first screen: the table over all tasks, and sentences."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -469,3 +470,17 @@ def test_a_busy_machine_is_named_first(timed, cpus, said):
     runs = [timed(arm, [4.0, 4.1, last], cpus=cpus) for arm, last in (("base", 4.2), ("other", 4.3))]
     lines = [item for block in findings.cautions(compare("s", runs, "base")) for item in block.items]
     assert [line for line in lines if "busy" in line] == said
+
+
+@pytest.mark.parametrize(("again", "said"), [(0.3, True), (0.0, False)])
+def test_a_difference_below_the_noise_floor_is_named(timed, again, said):
+    """The rounds are paired, so that they show what two timings of one model may hide."""
+    times = [4.0, 4.2, 3.9, 4.1, 4.3, 4.0]
+    second = [time * (1 + again * (-1) ** place / 2) for place, time in enumerate(times)]
+    other = [1.07 * math.sqrt(one * two) for one, two in zip(times, second, strict=True)]
+    runs = [timed("base", times), timed("base", second, replicate="true"), timed("other", other)]
+    lines = [item for block in findings.cautions(compare("s", runs, "base")) for item in block.items]
+    assert (
+        any(line.startswith("**Below the noise floor**, yet significant over rounds: other in latency (+7") for line in lines)
+        is said
+    )

@@ -30,6 +30,13 @@ def test_arms_that_train_alike_get_no_sentence(make_run):
     assert said([make_run(params=BASE), make_run("swiglu", params=BASE | {"model.hidden_act": "silu"})]) == []
 
 
+def test_a_null_dropout_of_the_head_is_that_of_the_layers(make_run):
+    """ALBERT states 0.1 for the head where its layers have none."""
+    runs = [make_run(params=BASE | {"model.classifier_dropout": "None"})]
+    runs += [make_run("albert", params=MODERN | {"model.classifier_dropout": "0.1"})]
+    assert said(runs) == ["Also differs from base in model.hidden_dropout_prob 0.1 → 0.0 (albert)."]
+
+
 def test_what_the_label_names_is_not_said_again(make_run):
     runs = [make_run(params=BASE), make_run("base hidden_dropout_prob=0.0", params=MODERN)]
     assert said(runs) == []
@@ -47,7 +54,7 @@ def test_a_pretraining_with_another_recipe_names_what_that_sets(pretrained, sett
     runs = [pretrained(params=BASE | SMALL, lifted=lifted)]
     runs += [pretrained(f"modern+mlm{setting}", params=MODERN | BERT, lifted=lifted)]
     (sentence,) = said(runs)
-    assert "pretrain.dropout 0.0 → None" in sentence
+    assert "pretrain.dropout 0.0 → null" in sentence
     assert "model.hidden_dropout_prob – → 0.0" in sentence
     assert ("pretrain.learning_rate 0.002 → 0.0003" in sentence) == ("recipe" in setting)
 

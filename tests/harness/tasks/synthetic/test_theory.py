@@ -84,8 +84,8 @@ NEEDLE = ("model=transformer_xl", "task=needle", "task.grammar.length=60", "task
 @pytest.mark.parametrize(
     ("memory", "expected", "reason"),
     [
-        (0, Verdict.cannot, "has a receptive field of 15 tokens; the deciding words are 16 to 42 away"),
-        (8, Verdict.open, "has a receptive field of 39 tokens; in some rows the deciding words are up to 42 away"),
+        (0, Verdict.cannot, "sees 15 tokens to each side; the deciding words are 16 to 42 away"),
+        (8, Verdict.open, "sees 39 tokens to each side; in some rows the deciding words are up to 42 away"),
         (16, Verdict.open, "no budget is known to suffice for learning it through several layers"),
         (48, Verdict.open, "no budget is known to suffice for learning it"),
     ],
@@ -115,7 +115,7 @@ def test_a_global_token_or_layer_carries_over_any_distance(verdict, model):
         (("task=pairs", "model=static", "model.embedding_norm=true", "model.type_vocab_size=2"), "norms extend static vectors"),
         (
             ("task=distance", "model=windowed", "data.validation_examples=10"),
-            "too few to show that it cannot: it has a receptive field of 8 tokens",
+            "too few to show that it cannot: it sees 8 tokens to each side",
         ),
         (("task=order", "model=windowed", "tokenizer.trained_on=corpus"), "a word may be several"),
     ],
