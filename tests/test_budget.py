@@ -37,7 +37,7 @@ BUDGETS = {
     "reports/chapters": 7850,
     "reports/html": 1500,
     "reports/reading": 6100,
-    "reports/writing": 15100,
+    "reports/writing": 15300,
 }
 
 
