@@ -114,8 +114,8 @@ def _panel(axes: Axes, labels: list[str], effects: list[Effect]) -> None:
         axes.set(xscale="log", xlim=(min(ratios) / room, max(ratios) * room))
         decades = math.log10(max(ratios) / min(ratios))
         powers = FixedLocator([10.0 ** (place * math.ceil(decades / 4)) for place in range(-9, 10)])
-        if decades < 0.8:
-            axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # all of these have a tick at 1
+        if decades < 0.4:
+            axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # all of these have a tick at 1
         else:
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.3 else (1, 3)) if decades < 2 else powers)
         axes.xaxis.set_minor_locator(NullLocator())

@@ -68,7 +68,7 @@ def test_table_holds_tasks_and_their_average_with_its_rule(tracking):
     log(tracking, "base", BASE)
     log(tracking, "new", BETTER)
     text, _ = reported()
-    heads = ["arm", "cola: Matthews correlation", "sst2: accuracy", "mrpc: accuracy, F1", "average"]
+    heads = ["arm", "cola: Matthews correlation", "sst2: accuracy", "mrpc: mean of accuracy and F1", "average"]
     assert line(text, "arm") == heads
     # seed 0: (0.30 + 0.80 + 0.75) / 3, seed 1: (0.34 + 0.82 + 0.77) / 3
     assert line(text, "base") == ["base", "0.320 ± 0.028", "0.810 ± 0.014", "0.760 ± 0.014", "0.630 ± 0.019"]
