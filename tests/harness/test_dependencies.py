@@ -59,6 +59,7 @@ def test_models_import_torch_and_the_standard_library_alone_and_what_finds_other
 GUARDED = {
     ("plugins/export/checkpoint.py", "transformers"),  # only where `find_spec` finds it
     ("plugins/trackers/wandb_log.py", "wandb"),  # InputError names the extra
+    ("plugins/trackers/tensorboard_log.py", "tensorboard"),
 }
 """Imports of what a user may not have installed."""
 
