@@ -4,11 +4,13 @@ python -m harness ui [output=multirun] [tracking.uri=sqlite:////PATH] [port=5000
 """
 
 import os
+import signal
 import socket
 import sys
 from typing import NoReturn
 
 from harness import paths
+from harness.command import ENDING
 from harness.errors import InputError
 from harness.plugins.trackers import pages, sqlite_store
 from harness.plugins.trackers.mlflow_store import MlflowClient, MlflowException
@@ -40,6 +42,8 @@ def main(options: Ui) -> NoReturn:
         socket.create_server(("127.0.0.1", options.port)).close()
     except OSError as error:
         raise InputError(f"port={options.port} cannot be used ({error}): choose another one") from error
+    for number in ENDING:  # a handler that was called just before the process is replaced would not run in either
+        signal.signal(number, signal.SIG_DFL)
     for name, number in studies.items():
         print(f"{name}: {pages.table_address(number, f'http://127.0.0.1:{options.port}')}", flush=True)
     # in place of this process, so that whatever ends it ends the server; one worker, as four answer a tenth as fast

@@ -143,7 +143,10 @@ def test_one_command_prepares_both_where_only_one_submits(mnli):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["task=bag", "finetune.submit=true"], "finetune.submit=true needs a task of GLUE: task 'bag' has no task.submission"),
+        (
+            ["task=bag", "data=hub", "finetune.submit=true"],
+            "finetune.submit=true needs a task of GLUE: task 'bag' has no task.submission",
+        ),
         (
             ["+task.more_validation.misplaced=train"],
             "'misplaced'; did you mean 'mismatched'? choices for `task.more_validation`",
