@@ -1,12 +1,16 @@
 """The command that shows the store: what it prints, what it refuses, and that it serves on this machine alone."""
 
+import os
 import re
+import signal
 import socket
 import sqlite3
 import urllib.request
 
 import pytest
 from child_processes import wait_for
+
+from harness.command import ENDING
 
 
 def free_port() -> int:
@@ -63,6 +67,14 @@ def test_taken_port_is_one_line(run_harness, output):
     assert torn.returncode == 2
     assert "mlflow.db is corrupt: file is not a database; it was not made by the harness" in torn.stderr
     assert torn.stderr.count("\n") == 1
+
+
+@pytest.mark.long
+def test_signal_that_comes_before_the_server_starts_ends_it(sweep, run_harness, monkeypatch):
+    handlers = []
+    monkeypatch.setattr(os, "execve", lambda *server: handlers.extend(map(signal.getsignal, ENDING)))
+    run_harness("ui", f"output={sweep.output}", f"port={free_port()}")
+    assert handlers == [signal.SIG_DFL] * len(ENDING)
 
 
 @pytest.mark.long
