@@ -44,7 +44,8 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 
     def above(block: re.Match[str]) -> str:
         wraps = any(max(map(len, one[0].splitlines())) > FITS for one in COMMENTED.finditer(block[0]))
-        return COMMENTED.sub(r"    # \2\n    \1\n\n", block[0]).removesuffix("\n\n") + "\n" if wraps else block[0]
+        parts = COMMENTED.sub(r"\n    # \2\n    \1\n\n", block[0])
+        return re.sub(r"\n{3,}", "\n\n", parts).strip("\n") + "\n" if wraps else block[0]
 
     return BLOCK.sub(above, markdown)
 

@@ -216,7 +216,8 @@ def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction:
     if is_share and (values.abs() > 1 + ROUNDING).any():
         first = rows[values.abs() > 1 + ROUNDING].iloc[0]
         raise InputError(
-            f"{_place(first)} is {first['value']:g}, in a unit of {chosen[0]}: expected at most {1 / unit_size:g} or unit="
+            f"{_place(first)} is {first['value']:g}, in a unit of {chosen[0]}: "
+            f"expected at most {1 / unit_size:g}, or another unit= such as percent"
         )
     if chosen[0] == "percent" and (run := _share(rows, chosen[1] == HIGHER)):
         raise InputError(

@@ -39,7 +39,8 @@ def test_the_page_explains_its_words(runs, study_of):
     page = render(study_of(compare("s", runs)), "html")["report.html"].decode().replace("\N{NO-BREAK SPACE}", " ")
     words = re.findall(r"^\| \*\*(.+)\*\*", Path(__file__).parents[2].joinpath("docs/glossary.md").read_text(), re.M)
     assert all(f'<th scope="row">{word}</th>' in page for word in words)
-    assert ">better, worse, equivalent (within the margin: 1 point of a score, 5 % of a cost) or inconclusive</td>" in page
+    assert ">All runs under one name, <code>study=NAME</code>. It has one report.</td>" in page
+    assert len(words) <= 12
 
 
 def test_the_first_line_names_error_command_and_other_baselines(runs, study_of):

@@ -55,7 +55,7 @@ WRONG = [
     (table(value=["much"] + [0.7] * 7), "is not a finite number"),
     (table(value=[True] + [0.7] * 7), "is not a finite number"),
     (table(value=[math.inf] + [0.7] * 7), "is not a finite number"),
-    (table(value=[70.0] + [0.7] * 7), "is 70, in a unit of share: expected at most 1 or unit="),
+    (table(value=[70.0] + [0.7] * 7), "is 70, in a unit of share: expected at most 1, or another unit= such as percent"),
     (table(unit=["percent"] * 4 + ["share"] * 4), "has the units percent, share: expected one unit"),
     (table(direction=["higher"] * 4 + ["lower"] * 4), "has the directions higher, lower"),
     (table(direction="up"), "direction 'up': expected higher or lower"),
