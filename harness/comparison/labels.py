@@ -157,7 +157,7 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            raise InputError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with --baseline")
+            raise InputError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with baseline=NAME")
     unfinished = [run.tags[tags.ARM] for run in left_out if searched in (run.tags.get(tags.ARM), run.tags.get(tags.MODEL))]
     if unfinished:
         return min(unfinished, key=settings)
@@ -166,7 +166,7 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
     if name is None and len(plain) == 1:
         return plain[0]
     if name is None:
-        raise InputError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
+        raise InputError(f"this study has no arm 'base' to compare with; choose one with baseline=: {', '.join(choices)}")
     raise unknown("baseline", name, choices, "")
 
 

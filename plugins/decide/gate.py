@@ -242,7 +242,7 @@ def _no_baseline(comparison: Comparison, section: Section) -> str:
         return f"the baseline {section.baseline} has no finished run on this task"
     own, its = section.facts, others[0].facts
     keys = [f"{key} ({own.get(key, 'not set')}, baseline {its.get(key, 'not set')})" for key in arms.varying((own, its))]
-    return f"conditions differ from the baseline's: {', '.join(keys)}; --along KEY allows one"
+    return f"conditions differ from the baseline's: {', '.join(keys)}; along=KEY allows one"
 
 
 def several(number: int) -> str:

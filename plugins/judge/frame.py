@@ -71,6 +71,11 @@ def plain(metric: str) -> str:
     return re.sub(r"^(eval|test|validation|predict)[_/]", "", metric.partition(",")[0].strip().casefold())
 
 
+def said_by_name(metric: str) -> tuple[str, str]:
+    """Unit and direction; empty where the name does not say them."""
+    return next((said for pattern, said in KNOWN.metrics.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
+
+
 @dataclass(frozen=True)
 class Items:
     """Values of the items that all runs of a task have, in one order."""
@@ -186,7 +191,7 @@ def _place(row: pd.Series) -> str:
 
 def _in_base_units(metric: str, rows: pd.DataFrame, unit: str | None, direction: str | None, several: bool) -> pd.DataFrame:
     """The rows of one metric, of `several`, with its unit and direction."""
-    by_name = next((said for pattern, said in KNOWN.metrics.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
+    by_name = said_by_name(metric)
     chosen = []
     for key, asked, named in (("unit", unit, by_name[0]), ("direction", direction, by_name[1])):
         stated = sorted({KNOWN.synonyms.get(text.casefold(), text) for text in map(str, rows[key].dropna().unique())})

@@ -17,6 +17,7 @@ import pyarrow
 from pyarrow import compute, types
 
 from harness.errors import InputError, on_one_line, some_of
+from harness.plugins.judge.frame import said_by_name
 from harness.plugins.judge.results import Asked
 from harness.records import shipped
 from harness.terminal import counted
@@ -51,12 +52,14 @@ def stated(path: Path, asked: Asked) -> dict[str, str]:
 
 
 def chosen(names: Sequence[str], asked: Asked, known: Mapping[str, str], where: Path) -> dict[str, list[str]]:
-    """Column of a frame -> columns of a file: those of `columns=`, else the one that has its name, if it is not `known`.
+    """Column of a frame -> columns of a file: those of `columns=` and `metric=`, else the one with its name, if not `known`.
 
     InputError, which lists the columns, for one that is missing, and for two that have the name.
     """
     there = f"the columns of {on_one_line(str(where))} are {some_of([*map(on_one_line, names)], LISTED)}"
     result = {own: [name] if name in names else name.split("+") for own, name in asked.columns.items() if own != "path"}
+    if asked.metric in names and not {"value", "metric"} & {*result} and not any(len(parts) > 1 for parts in result.values()):
+        result["value"] = [asked.metric]
     taken = [name for parts in result.values() for name in parts]
     values = [own for own, parts in result.items() if own == "value" or len(parts) > 1]
     if not {*result} <= {*NAMES} or not {*taken} <= {*names} or len(values) > 1:
@@ -112,6 +115,16 @@ def _typed(table: pyarrow.Table, name: str, is_number: bool) -> pyarrow.ChunkedA
             f"the column {on_one_line(name)} has {text[0]}, which is not a number: expected digits and a decimal point, "
             "without currency signs or thousands separators, such as 1200.5"
         ) from error
+
+
+def say_other_metrics(read: Mapping[str, list[str]], names: Sequence[str], asked: Asked, where: Path) -> None:
+    """A line on stderr, if a table has metrics beside the one that was chosen by its name and not by a flag."""
+    if asked.metric or "value" not in read or "metric" in read or "value" in asked.columns:
+        return
+    others = [name for name in names if [name] not in read.values() and any(said_by_name(name))]
+    if others:
+        listed = some_of([*map(on_one_line, others)], LISTED)
+        print(f"{on_one_line(str(where))}: read {read['value'][0]}, not {listed}: metric=NAME reads another", file=sys.stderr)
 
 
 def say_unfinished(count: int, where: Path) -> None:

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from harness import paths
 from harness.errors import InputError, on_one_line
 from harness.plugins.judge.results import Asked, Results
-from harness.plugins.results.columns import chosen, frame, say_unfinished, stated
+from harness.plugins.results.columns import chosen, frame, say_other_metrics, say_unfinished, stated
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
 
 BLOCK = 1 << 24
@@ -52,6 +52,7 @@ def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     if not names:
         raise InputError(f"{on_one_line(str(path))!r} is empty: expected a table")
     of = chosen(names, asked, known, path)
+    say_other_metrics(of, names, asked, path)
     state = [name for name in names if name.casefold() in STATE][:1]
     used = [*{*itertools.chain.from_iterable(of.values()), *state}]
     if ending == ".parquet":

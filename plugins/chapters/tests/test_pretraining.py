@@ -187,7 +187,7 @@ def test_baseline_of_that_name_comes_before_the_same_model_pretrained(make_run):
 def test_baseline_of_several_pretrainings_must_be_chosen(make_run):
     runs = [make_run("base+mlm", model="base"), make_run("base+rtd", model="base")]
     for name in (None, "base"):
-        with pytest.raises(InputError, match=r"baseline 'base' could be base\+mlm or base\+rtd; choose one with --baseline"):
+        with pytest.raises(InputError, match=r"baseline 'base' could be base\+mlm or base\+rtd; choose one with baseline=NAME"):
             comparing.compare("s", runs, name)
 
 

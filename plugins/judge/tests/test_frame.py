@@ -141,6 +141,8 @@ def test_names_that_are_one_when_they_are_shown_are_one():
         ("perplexity", None, 12.0, ("1", "lower", 12.0)),
         ("wer", "percent", 12.0, ("share", "lower", 0.12)),
         ("latency", "us", 1500.0, ("ms", "lower", 1.5)),
+        ("mean_latency_ms", None, 1.5, ("ms", "lower", 1.5)),
+        ("train_time_s", None, 90.0, ("s", "lower", 90.0)),
         ("throughput", "tokens/s", 9.0, ("tokens/s", "higher", 9.0)),
     ],
 )

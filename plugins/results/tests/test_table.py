@@ -218,3 +218,13 @@ def test_runs_none_of_which_finished_are_left_out_of_every_table(tmp_path, name)
         rows["state"] = states.split()
         written(tmp_path / name)
         assert TABLE.rows(tmp_path / name, Asked())["arm"].tolist() == kept
+
+
+def test_a_metric_that_is_not_read_is_named_and_the_flag_reads_it(tmp_path, capsys):
+    content = "model,task,seed,accuracy,latency_ms,note\na,t,0,0.5,7.5,x\nb,t,0,0.75,8,y\n"
+    assert read(tmp_path, "a.csv", content)["value"] == [0.5, 0.75]
+    assert capsys.readouterr().err.endswith("a.csv: read accuracy, not latency_ms: metric=NAME reads another\n")
+    timed = read(tmp_path, "a.csv", content, metric="latency_ms")
+    assert (timed["value"], timed["metric"]) == ([7.5, 8.0], ["latency_ms"] * 2)
+    assert read(tmp_path, "a.csv", content, columns={"metric": "accuracy+latency_ms"})["value"] == [0.5, 0.75, 7.5, 8.0]
+    assert capsys.readouterr().err == ""

@@ -193,7 +193,7 @@ def test_baseline_is_the_label_or_the_arm_of_that_model_with_the_fewest_settings
 
 def test_baseline_that_fits_two_arms_lists_them(make_run):
     runs = [make_run(f"base dtype={dtype}", params={DTYPE: dtype}, lifted=swept(DTYPE)) for dtype in ("fp32", "bf16")]
-    with pytest.raises(InputError, match="could be base dtype=fp32 or base dtype=bf16; choose one with --baseline"):
+    with pytest.raises(InputError, match="could be base dtype=fp32 or base dtype=bf16; choose one with baseline=NAME"):
         compare("s", runs)
 
 
