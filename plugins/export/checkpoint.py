@@ -23,9 +23,10 @@ from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.foreign import Foreign, keep_layers
 from harness.models.heads import SequenceClassifier
-from harness.models.huggingface import config_of, exported, family_of, homeless, load, published
+from harness.models.huggingface import config_of, family_of, load
 from harness.models.huggingface.task_heads import ON_TOKENS, PROBLEMS, WITHOUT
 from harness.plugins.export.folder import new_folder, refuse_filled
+from harness.plugins.export.publish import exported, homeless, published
 
 ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
 """Keys of the config.json of a causal model: its texts begin and end with these pieces here."""

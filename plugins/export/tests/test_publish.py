@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from harness.models.config import Activation, EncoderConfig, Norm, Pooling
 from harness.models.heads import MaskedLMHead, SequenceClassifier
-from harness.models.huggingface import config_of, exported, homeless, masked_head_of, published
-from harness.models.huggingface.publish import settled
+from harness.models.huggingface import config_of, masked_head_of
+from harness.plugins.export.publish import exported, homeless, published, settled
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TINY = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 128}
