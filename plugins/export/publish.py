@@ -86,8 +86,8 @@ def settled(config: EncoderConfig) -> EncoderConfig:
     return replace(shape, **{key: getattr(plain, key) for key in unread})
 
 
-def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> State:
-    """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, less what `homeless` names.
+def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> tuple[State, list[str]]:
+    """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, and names without a place there.
 
     An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
     encoder that are missing, left over or of another shape.
@@ -95,15 +95,6 @@ def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> St
     with torch.device("meta"):
         expected = Encoder(config).state_dict(prefix="encoder.")
     refuse_misfits("tensors do not fit the encoder", expected, those_of("encoder.", state))
-    return _published(state, config, config_json)[0]
-
-
-def homeless(state: State, config: EncoderConfig, config_json: ConfigJson) -> list[str]:
-    """Our names that a checkpoint of the family has no place for."""
-    return _published(state, config, config_json)[1]
-
-
-def _published(state: State, config: EncoderConfig, config_json: ConfigJson) -> tuple[State, list[str]]:
     family = family_of(config_json)
     tied = config.tie_masked_lm_head
     moved = _moved(state, config, config_of(config_json))
