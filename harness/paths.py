@@ -50,9 +50,6 @@ looks for the run in a tracker and adds it."""
 RESERVED = (PRETRAINED, "cache", "sessions", "reports", "artifacts", "audit", "tensorboard", "wandb", "mlflow.db")
 """Reserved names in `output`, which no study can have."""
 
-REFERENCE = "reference"
-"""In conf/: reference curves of pretrainings."""
-
 CLAIMS = "claims"
 """Folder of claims, below conf/ and below a folder of the user; no group of choices."""
 

@@ -34,22 +34,24 @@ def is_secret(key: str) -> bool:
     return bool(SECRET.search(key)) and not NOT_SECRET.search(key)
 
 
-def refuse_credentials(key: str, address: str) -> None:
-    """InputError for an address with a password: files, workers and the list of processes would show it."""
+def refuse_credentials(address: str) -> None:
+    """InputError for an address of a store with a password: files, workers and the list of processes would show it."""
     scheme, separator, rest = address.partition("://")
     is_server = scheme.lower() in ("http", "https")
     holds = re.search("[@?#]", rest) if is_server else re.match(r"[^/@]*:.*@", rest if separator else address, re.DOTALL)
     if holds or any(map(is_secret, re.findall("[?&]([^=&]*)", rest))):
         variables = f"{MLFLOW[0]} and {MLFLOW[1]}, or {MLFLOW[2]}" if is_server else "PGPASSWORD, or what your database reads"
         given = f"{scheme}://{HIDDEN}" if separator else HIDDEN
-        raise InputError(f"{key}={given} may hold a secret, which would be kept and shown: leave it out, and set {variables}")
+        raise InputError(
+            f"tracking.uri={given} may hold a secret, which would be kept and shown: leave it out, and set {variables}"
+        )
 
 
 def refuse_address(uri: str | None) -> None:
     """InputError for an address of a store without a scheme, whose host or port none can be, or that holds a password."""
     if uri is None:
         return
-    refuse_credentials("tracking.uri", uri)
+    refuse_credentials(uri)
     expected = "must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db"
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
         raise InputError(f"tracking.uri={uri!r} {expected}")

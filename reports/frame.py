@@ -23,9 +23,7 @@ Place = tuple[str, str, str | None]
 """Label of the arm, hash of the conditions, and why a finished run does not count."""
 
 
-def load(
-    study: str | Sequence[str] | None = None, uri: str | None = None, where: str | None = None, along: Iterable[str] = ()
-) -> pd.DataFrame:
+def load(study: str | Sequence[str] | None, uri: str | None, where: str | None, along: Iterable[str]) -> pd.DataFrame:
     """One row per run, oldest first; see `reports.load`."""
     names = [study] if isinstance(study, str) else list(study or ())
     found = read(uri, names, where)

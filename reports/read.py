@@ -24,7 +24,7 @@ GROUP, SERVERS = "harness.stores", "harness.readers"
 def connect(uri: str | None) -> Reader:
     """A reader of the store, by default of that of `multirun`; InputError where there is none. No file is created."""
     uri = uri or default_uri()
-    refuse_credentials("tracking.uri", uri)
+    refuse_credentials(uri)
     if "://" not in uri:
         for point in extensions.declared(GROUP).values():
             if folder := extensions.load(point, Folders).read(Path(uri)):

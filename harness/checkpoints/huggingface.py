@@ -79,7 +79,7 @@ def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = Fals
     return folder
 
 
-def root_of(init_from: str, key: str) -> Path:
+def root_of(init_from: str, key: str = "model.init_from") -> Path:
     """The named folder, downloaded from the hub if it is not a local one."""
     folder = Path(init_from)
     if folder.is_dir():
@@ -150,7 +150,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     name, tokenizer = Path(said).name, tokenizer_of(config, folder)
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
     if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
-        shape, limit = replace(shape, vector_pooling=pooling), sentence_transformers.longest_text(folder, "model.init_from")
+        shape, limit = replace(shape, vector_pooling=pooling), sentence_transformers.longest_text(folder)
         longest = min(filter(None, (longest, limit)), default=None)
     rows = rows_of(tokenizer, folder)
     if rows is not None and shape.encoder is not None:
@@ -215,7 +215,7 @@ def notes(config: RunConfig) -> list[str]:
     """
     if config.model.init_from is None:
         return [] if config.model.encoder is None else foreign.note_of_padding(config.model, None, "model.encoder")
-    kind, root = kind_of(config.task), root_of(config.model.init_from, "model.init_from")
+    kind, root = kind_of(config.task), root_of(config.model.init_from)
     if config.model.encoder is not None:
         folder = _foreign_folder(config)
         decided = foreign.notes(folder, config.model)
@@ -231,7 +231,7 @@ def notes(config: RunConfig) -> list[str]:
         stated, pooling = _pooling(config), config.model.vector_pooling
         source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "the default"
         decided.append(f"vectors: {POOLED[pooling]} ({source})")
-        if prompts := sentence_transformers.prompts_of(root, "model.init_from"):
+        if prompts := sentence_transformers.prompts_of(root):
             decided.append(f"no text begins with a prompt, though there are some for {listed(prompts)}")
     decided += _of_card(root)
     return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
@@ -248,7 +248,7 @@ def _of_card(root: Path) -> list[str]:
 
 def _pooling(config: RunConfig) -> Pooling | None:
     """How a folder of Sentence Transformers makes vectors of texts; None for other folders."""
-    return sentence_transformers.pooling_of(root_of(present(config.model.init_from), "model.init_from"), "model.init_from")
+    return sentence_transformers.pooling_of(root_of(present(config.model.init_from)))
 
 
 def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:

@@ -7,6 +7,9 @@ from harness.checkpoints.native import json_of
 from harness.errors import InputError
 from harness.models.config import Pooling
 
+KEY = "model.init_from"
+"""The key that names a folder whose vectors are read."""
+
 MODULES, POOLING, SETTINGS = "modules.json", "*/config.json", "config_sentence_transformers.json"
 READINGS = [
     f"sentence_{kind}_config.json" for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
@@ -37,24 +40,24 @@ def encoder_folder(root: Path, key: str) -> Path:
     return root / modules[0][1] if modules else root
 
 
-def pooling_of(root: Path, key: str) -> Pooling | None:
+def pooling_of(root: Path) -> Pooling | None:
     """The pooling that makes vectors of texts; None if the folder lists no modules.
 
     InputError for anything but one pooled vector that is compared by cosine.
     """
-    modules = _modules(root, key)
+    modules = _modules(root, KEY)
     if not modules:
         return None
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise InputError(
-            f"{key}: {root / MODULES}: the modules {', '.join(kinds)} are not supported: expected Transformer and Pooling, "
+            f"{KEY}: {root / MODULES}: the modules {', '.join(kinds)} are not supported: expected Transformer and Pooling, "
             "optionally Normalize"
         )
     path = root / modules[1][1] / "config.json"
     if not path.is_file():
-        raise InputError(f"{key}: {path}, which {MODULES} names, is missing: it says how vectors are pooled")
-    settings = json_of(path, key)
+        raise InputError(f"{KEY}: {path}, which {MODULES} names, is missing: it says how vectors are pooled")
+    settings = json_of(path, KEY)
     stated = settings.get("pooling_mode") or [
         name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
         for name, value in settings.items()
@@ -65,55 +68,55 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
     ]
     if more or mode not in POOLINGS:
         raise InputError(
-            f"{key}: {path}: pooling by {' and '.join([mode, *more])} is not supported: expected one of {', '.join(POOLINGS)}"
+            f"{KEY}: {path}: pooling by {' and '.join([mode, *more])} is not supported: expected one of {', '.join(POOLINGS)}"
         )
-    reading, reads = _reading(root / modules[0][1], key)
+    reading, reads = _reading(root / modules[0][1])
     if reads.get("do_lower_case"):
-        raise InputError(f"{key}: {reading}: do_lower_case=true is not supported: set it in tokenizer_config.json")
+        raise InputError(f"{KEY}: {reading}: do_lower_case=true is not supported: set it in tokenizer_config.json")
     for name, value in reads.items():
         if value and name not in ("max_seq_length", "unpad_inputs") and value != PLAIN.get(name):
-            raise InputError(f"{key}: {reading}: {name}={value!r:.60} is not supported: leave it out")
+            raise InputError(f"{KEY}: {reading}: {name}={value!r:.60} is not supported: leave it out")
     path = root / SETTINGS
-    settings, prompts = _settings(root, key)
+    settings, prompts = _settings(root)
     similarity = settings.get("similarity_fn_name")
     if prompt := prompts.get(str(settings.get("default_prompt_name"))):
         raise InputError(
-            f"{key}: {path}: the default prompt {prompt!r} before every text is not supported: set default_prompt_name to null"
+            f"{KEY}: {path}: the default prompt {prompt!r} before every text is not supported: set default_prompt_name to null"
         )
     if width := settings.get("truncate_dim"):
-        raise InputError(f"{key}: {path}: truncate_dim={width!r} is not supported: vectors are compared whole; set it to null")
+        raise InputError(f"{KEY}: {path}: truncate_dim={width!r} is not supported: vectors are compared whole; set it to null")
     if similarity not in COSINE and (similarity, len(kinds)) != ("dot", 3):
         raise InputError(
-            f"{key}: {path}: similarity_fn_name={similarity!r} is not supported: vectors are compared by cosine here"
+            f"{KEY}: {path}: similarity_fn_name={similarity!r} is not supported: vectors are compared by cosine here"
         )
     return POOLINGS[mode]
 
 
-def prompts_of(root: Path, key: str) -> list[str]:
+def prompts_of(root: Path) -> list[str]:
     """Names of the prompts that the folder states for some texts, such as queries."""
-    return sorted(name for name, prompt in _settings(root, key)[1].items() if prompt)
+    return sorted(name for name, prompt in _settings(root)[1].items() if prompt)
 
 
-def _settings(root: Path, key: str) -> tuple[dict[str, Any], dict[str, str]]:
+def _settings(root: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """And the prompts among them, by name; InputError for prompts of another form."""
     path = root / SETTINGS
-    settings = json_of(path, key) if path.is_file() else {}
+    settings = json_of(path, KEY) if path.is_file() else {}
     prompts = settings.get("prompts") or {}
     if not isinstance(prompts, dict):
-        raise InputError(f"{key}: {path}: expected prompts by name, got {prompts!r:.60}")
+        raise InputError(f"{KEY}: {path}: expected prompts by name, got {prompts!r:.60}")
     return settings, prompts
 
 
-def longest_text(root: Path, key: str) -> int | None:
+def longest_text(root: Path) -> int | None:
     """Maximum tokens per text; None if the folder states none."""
-    limit = _reading(encoder_folder(root, key), key)[1].get("max_seq_length")
+    limit = _reading(encoder_folder(root, KEY))[1].get("max_seq_length")
     return limit if isinstance(limit, int) else None
 
 
-def _reading(folder: Path, key: str) -> tuple[Path, dict[str, Any]]:
+def _reading(folder: Path) -> tuple[Path, dict[str, Any]]:
     """The file that says how texts are cut, and what it says; empty without one."""
     path = next((folder / name for name in READINGS if (folder / name).is_file()), folder)
-    return path, json_of(path, key) if path != folder else {}
+    return path, json_of(path, KEY) if path != folder else {}
 
 
 def _modules(root: Path, key: str) -> list[tuple[str, str]]:

@@ -76,7 +76,7 @@ def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:
 
 def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
     """The facts that must agree for a comparison."""
-    arm = members(tuple(all_facts), (*OF_ARM, *lifted))
+    arm = of_arm(all_facts, lifted)
     return {key: value for key, value in all_facts.items() if key not in arm}
 
 

@@ -322,12 +322,6 @@ def fewest(fits: Callable[[int], bool], least: int = 0) -> int:
     return least + bisect.bisect_left(range(least, MOST_PAIRS + 1), True, key=fits)
 
 
-def half_intervals(n: int, sd: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0) -> tuple[float, float]:
-    """Half intervals of the test of a difference and of that of equivalence, for n pairs of this scatter."""
-    (t_different, t_same), (z_different, z_same) = quantiles(factor, looks, n), quantiles(factor, looks)
-    return math.hypot(t_different * sd, z_different * items), math.hypot(t_same * sd, z_same * items)
-
-
 ASSUMED_SCORE = 0.8
 """Score at which items are counted where no earlier run says one."""
 POWER = 0.8

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from harness.errors import InputError
-from harness.paths import REFERENCE, conf_directory
+from harness.paths import conf_directory
 
 LOSS, ENTROPY, PROBE = "pretrain/masked_loss", "pretrain/unigram_entropy", "pretrain/probe_steps"
 
@@ -39,22 +39,22 @@ def is_on(metrics: Mapping[str, float]) -> bool:
     return LOSS in metrics and ENTROPY in metrics and not metrics.get(PROBE) and metrics[LOSS] > SHARE * metrics[ENTROPY]
 
 
-def warning(metrics: Mapping[str, float], parameters: Mapping[str, str], folder: Path | None = None) -> str | None:
+def warning(metrics: Mapping[str, float], parameters: Mapping[str, str]) -> str | None:
     """One sentence with the figures about a finished training that has not learned as it should; None for any other.
 
-    `parameters` are the tracked ones of the run; `folder` holds the curves of reference, by default conf/reference.
+    `parameters` are the tracked ones of the run.
     """
     if is_on(metrics):
         return (
             f"still on the unigram plateau: held-out masked loss {metrics[LOSS]:.2f} nats, "
             f"unigram entropy {metrics[ENTROPY]:.2f}; undertrained: differences mostly show which model left the plateau"
         )
-    return _outside(metrics, parameters, folder)
+    return _outside(metrics, parameters)
 
 
-def references(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Name -> reference, of all in the folder, by default conf/reference; InputError for a file that is incomplete."""
-    return {path.stem: _read(path) for path in sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))}
+def references() -> dict[str, dict[str, Any]]:
+    """Name -> reference, of all in conf/reference; InputError for a file that is incomplete."""
+    return {path.stem: _read(path) for path in sorted(conf_directory().glob("reference/*.yaml"))}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -67,9 +67,9 @@ def _read(path: Path) -> dict[str, Any]:
     return reference
 
 
-def _outside(metrics: Mapping[str, float], parameters: Mapping[str, str], folder: Path | None) -> str | None:
+def _outside(metrics: Mapping[str, float], parameters: Mapping[str, str]) -> str | None:
     later = {key for key in parameters if key.rpartition(".")[2] in LATER}
-    for name, reference in references(folder).items():
+    for name, reference in references().items():
         value, of = metrics.get(reference.get("metric", LOSS)), reference["of"]
         if value is None or later - {*of} or not all(parameters.get(key) == str(expected) for key, expected in of.items()):
             continue

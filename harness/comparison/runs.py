@@ -125,11 +125,6 @@ def states_text(states: Iterable[str]) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items())) or "no runs"
 
 
-def latest(history: History) -> dict[str, dict[int, float]]:
-    """Run id -> {step: its last value}."""
-    return {run_id: {step: values[-1] for step, values in steps.items()} for run_id, steps in history.items()}
-
-
-def first(history: History) -> dict[str, dict[int, float]]:
-    """Run id -> {step: its first value}: a run that restores an earlier checkpoint ends with that one's score as its result."""
-    return {run_id: {step: values[0] for step, values in steps.items()} for run_id, steps in history.items()}
+def by_step(history: History, place: int = -1) -> dict[str, dict[int, float]]:
+    """Run id -> {step: its last value, or the one at this place}."""
+    return {run_id: {step: values[place] for step, values in steps.items()} for run_id, steps in history.items()}

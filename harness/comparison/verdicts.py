@@ -27,7 +27,6 @@ from harness.comparison.paired import (
     compare_paired,
     fewest,
     group_means,
-    half_intervals,
     holm,
     pair,
     quantiles,
@@ -156,9 +155,11 @@ class Evidence:
         """
         if not self.found.error or self.found.independent is None:
             return None
+        of_items = quantiles(factor, self.looks)
 
         def is_resolved(n: int) -> bool:
-            different, same = half_intervals(n, self.found.sd, factor, self.looks, self.found.items)
+            quantile_pairs = zip(quantiles(factor, self.looks, n), of_items, strict=True)
+            different, same = (math.hypot(t * self.found.sd, z * self.found.items) for t, z in quantile_pairs)
             return different < abs(self.found.mean) if as_measured else different + same <= self.margin
 
         return fewest(is_resolved, self.fewest)

@@ -120,7 +120,7 @@ def _unknown_option(argument: str, following: str) -> InputError:
     name, equals, value = argument.lstrip("-").partition("=")
     every = (*VALUED, *FLAGS, *QUIET, *HELP, "--version")
     is_option = not argument.startswith("--") or difflib.get_close_matches(argument, every, cutoff=0.8)
-    meant = [] if is_option else meant_keys(name.replace("-", "_"), {*known_keys(), *GROUPS})
+    meant = [] if is_option else meant_keys(name.replace("-", "_"))
     if not meant:
         return unknown("option", argument, every, "")
     suggested = " or ".join(f"{key}={value if equals else following}" for key in meant)

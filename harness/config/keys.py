@@ -67,7 +67,7 @@ def unknown_key(key: str) -> InputError:
     siblings = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else GROUPS)
     nearest = difflib.get_close_matches(key, siblings, n=FEW)
     swapped = [f"{group}={key}" for group in GROUPS if key in names(group)][:AT_MOST]
-    meant = [OTHER_NAMES[key]] if key in OTHER_NAMES else swapped or meant_keys(key, {*known_keys(), *GROUPS})
+    meant = [OTHER_NAMES[key]] if key in OTHER_NAMES else swapped or meant_keys(key)
     error = str(unknown("key", key, nearest, section, meant))
     if len(nearest) == len(siblings):
         return InputError(error)
@@ -79,11 +79,11 @@ def unknown_key(key: str) -> InputError:
     return InputError(f"{error}; {shown}" if section and nearest else f"{error.rpartition(' choices')[0]} {shown}")
 
 
-def meant_keys(name: str, candidates: Iterable[str]) -> list[str]:
+def meant_keys(name: str) -> list[str]:
     """Keys that an unknown one may stand for, the likeliest first: `finetune.learning_rate` for `lr`."""
     section, _, last = name.strip("+~").rpartition(".")
     last = re.sub(r"[-\s]", "_", last.lower())
-    candidates = sorted((key for key in candidates if not key.startswith(STATED)), key=_place)
+    candidates = sorted((key for key in {*known_keys(), *GROUPS} if not key.startswith(STATED)), key=_place)
     by_last = [(key, key.rpartition(".")[2]) for key in candidates]
     siblings = [key for key in candidates if key.rpartition(".")[0] == section]
     of_others = {ours for ours, others in synonyms()["keys"].items() if last in others.split()}

@@ -100,11 +100,15 @@ def write_scores(task: TaskConfig, answers: Predictions, run_log: RunLog) -> Non
     An undefined score is reported on the console and left out.
     """
     write_more_scores(task, "", answers, run_log)
-    run_log.value("eval/score", headline(task, answers))
-    run_log.value("eval/loss", answers.loss)
-    run_log.value("eval/examples", len(answers.labels))
+    run_log.values(
+        {
+            "eval/score": headline(task, answers),
+            "eval/loss": answers.loss,
+            "eval/examples": len(answers.labels),
+            "eval/majority_score": scores.compute(task.kind, task.headline, answers.labels, answers.baseline),
+        }
+    )
     write_intervals(task, answers, run_log)
-    run_log.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.labels, answers.baseline))
     if task.kind not in (TaskKind.minimal_pairs, TaskKind.similarity):  # whose answers are no labels
         for of, share in most_frequent_shares(task.kind, answers).items():
             run_log.value(f"eval/most_frequent_{of}_share", share)

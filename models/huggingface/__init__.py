@@ -1,4 +1,4 @@
-"""Converts published checkpoints into our models; `publish` converts back. families.toml and families.py describe the families.
+"""Converts published checkpoints into our models. families.toml and families.py describe the families, both ways.
 
 Models equal the published ones outside training: dropout is in fewer places here.
 """
@@ -14,20 +14,16 @@ from harness.models.heads import Classifier, MaskedLMHead, TokenClassifier
 from harness.models.huggingface import task_heads
 from harness.models.huggingface.families import FAMILIES, config_of, family_of, with_decoder
 from harness.models.huggingface.names import ConfigJson, State, joined, listed, pattern, refuse_misfits, those_of
-from harness.models.huggingface.publish import exported, homeless, published
 from harness.models.huggingface.task_heads import DEEPER, ON_TOKENS, PROBLEMS
 
 __all__ = [
     "FAMILIES",
     "config_of",
-    "exported",
     "family_of",
-    "homeless",
     "listed",
     "load",
     "masked_head_of",
     "plain",
-    "published",
     "translated",
     "with_decoder",
 ]

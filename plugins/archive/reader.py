@@ -27,9 +27,10 @@ from harness import paths
 from harness.comparison.paired import grouped
 from harness.errors import InputError, on_one_line
 from harness.plugins.shared.reader import MemoryReader
+from harness.plugins.shared.untrusted_json import SHAPE, Entries, Line, json_of
 from harness.reports.reading import folders
 from harness.reports.reading.store import Folders, Packed, logged
-from harness.reports.reading.untrusted import LARGEST_TABLES, MOST_PARTS, SHAPE, Entries, Line, json_of, table_of
+from harness.reports.reading.untrusted import LARGEST_TABLES, MOST_PARTS, table_of
 
 MANIFEST = "manifest.json"
 RUNS, CURVES, TEXTS, AUDIT = "runs.parquet", "curves.parquet", "texts.parquet", "audit.json"

@@ -16,9 +16,10 @@ from harness.document import DASH, Block, Cell, Picture, Section
 from harness.plugins.audit.record import COMMANDS, Claim, Reading, Record
 from harness.plugins.pictures import plots
 from harness.plugins.pictures.plots import ArmStyle
+from harness.plugins.shared.untrusted_json import json_of
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
-from harness.reports.reading.untrusted import command_of, json_of
+from harness.reports.reading.untrusted import command_of
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHOWN_VALUES, Chapter, bullets, code, escape, listed
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from harness.reports.reading.untrusted import PART, Entries, Line, Time
+from harness.plugins.shared.untrusted_json import PART, Entries, Line, Time
 
 COMMANDS = "Commands that would settle undecided claims:"
 

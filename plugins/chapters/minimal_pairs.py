@@ -13,7 +13,7 @@ from harness.comparison.paired import grouped
 from harness.comparison.section import Section
 from harness.document import DASH, Cell
 from harness.document import Section as Part
-from harness.reports.chapters import Added, diagnostics
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.predictions import predictions
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
@@ -95,4 +95,4 @@ def _mean(shares: list[float | None]) -> Cell:
     return Cell(DASH) if len(known) < len(shares) else Cell(formats.plain(fmean(known), 3), fmean(known))
 
 
-CHAPTER = Added(chapter, before=diagnostics.chapter, order=1)
+CHAPTER = Added(chapter, before=timing.chapter, order=-3)

@@ -6,7 +6,7 @@ from harness.comparison import paired
 from harness.comparison.section import Row
 from harness.document import DASH, Block, Cell, Section
 from harness.metrics import SCORE_TITLES
-from harness.reports.chapters import Added, diagnostics
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
@@ -42,4 +42,4 @@ def _interval(row: Row, name: str) -> Cell:
     return Cell(f"{value} [{low}, {high}]", ends[0])
 
 
-CHAPTER = Added(chapter, before=diagnostics.chapter, order=2)
+CHAPTER = Added(chapter, before=timing.chapter, order=-2)

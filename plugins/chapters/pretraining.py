@@ -8,7 +8,7 @@ from harness.comparison.labels import seeds_text, stem
 from harness.comparison.paired import Replicate, grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
-from harness.reports.chapters import Added, diagnostics, tasks, timing
+from harness.reports.chapters import Added, tasks, timing
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, section_text
 from harness.reports.writing.formats import Chapter, escape, listed
@@ -121,4 +121,4 @@ def _elsewhere(section: Section) -> list[str]:
     return [f"Trained in study {escape(study)} and reused here: {listed(runs)}." for study, runs in grouped(reused).items()]
 
 
-CHAPTER = Added(chapter, before=diagnostics.chapter, order=-1)
+CHAPTER = Added(chapter, before=timing.chapter, order=-5)

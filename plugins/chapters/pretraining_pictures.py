@@ -18,7 +18,7 @@ from harness.document import Section as Part
 from harness.plugins.chapters.pretraining import objective
 from harness.plugins.pictures import plots
 from harness.plugins.pictures.plots import ArmStyle, Line, mean_curve
-from harness.reports.chapters import Added, diagnostics
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
@@ -150,4 +150,4 @@ def _train(axes: Axes, title: str, lines: Lines) -> None:
     axes.set(title=title, xlabel=plots.with_unit(metrics.get(TOKENS).title, unit), ylabel="training loss")
 
 
-CHAPTER = Added(chapter, before=diagnostics.chapter)
+CHAPTER = Added(chapter, before=timing.chapter, order=-4)

@@ -27,7 +27,7 @@ from harness.comparison.paired import LEVEL, Numbers
 from harness.comparison.verdicts import Verdict
 from harness.document import DASH
 from harness.errors import InputError
-from harness.reports.reading.untrusted import PART, Entries, Line, json_of
+from harness.plugins.shared.untrusted_json import PART, Entries, Line, json_of
 from harness.reports.writing import formats
 from harness.terminal import table, wrapped
 

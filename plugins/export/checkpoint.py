@@ -23,9 +23,10 @@ from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.foreign import Foreign, keep_layers
 from harness.models.heads import SequenceClassifier
-from harness.models.huggingface import config_of, exported, family_of, homeless, load, published
+from harness.models.huggingface import config_of, family_of, load
 from harness.models.huggingface.task_heads import ON_TOKENS, PROBLEMS, WITHOUT
 from harness.plugins.export.folder import new_folder, refuse_filled
+from harness.plugins.export.publish import exported, published
 
 ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
 """Keys of the config.json of a causal model: its texts begin and end with these pieces here."""
@@ -63,8 +64,8 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
         if task is not None and task.kind in ON_TOKENS:
             head = token_head(state, task.kind, config["model_type"])
             state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
-        tensors = exported(state, shape, config) | head
-        homeless_names = homeless(state, shape, config)
+        tensors, homeless = exported(state, shape, config)
+        tensors |= head
     except ValueError as error:
         raise InputError(f"{checkpoint} cannot be exported: {error}") from error
     if task is not None:
@@ -79,10 +80,10 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
         save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
         paths.share(building / "model.safetensors")
         checked = check(building, state, shape, read)
-    encoder = exported({name: tensor for name, tensor in state.items() if name.startswith("encoder.")}, shape, config)
+    encoder, _ = exported({name: tensor for name, tensor in state.items() if name.startswith("encoder.")}, shape, config)
     heads = [name for name in tensors if name not in encoder]
     # one name for all tensors of the generator, which is an encoder of its own
-    left_out = [*dict.fromkeys(GENERATOR if name.startswith(f"{GENERATOR}.") else name for name in homeless_names)]
+    left_out = [*dict.fromkeys(GENERATOR if name.startswith(f"{GENERATOR}.") else name for name in homeless)]
     has = {name.partition(".")[0] for name in state if name not in left_out}
     initialised = {
         "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),

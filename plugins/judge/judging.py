@@ -87,11 +87,11 @@ def _lines(comparison: Comparison) -> Iterator[Line]:
                 yield line | {"unit": metric.unit.replace("score", "share")}
 
 
-def verdicts(reader: Reader, baselines: Sequence[str], options: Options | None = None) -> Verdicts:
+def verdicts(reader: Reader, baselines: Sequence[str], options: Options) -> Verdicts:
     """Verdicts on all scores in results of other tools, or on the newest study of a store; InputError without the baseline."""
     of_tools = isinstance(reader, ResultsReader)
     found = [StudyRuns(reader, study, reader.runs(study)) for study in reader.studies()] if of_tools else [read(reader)]
-    return Verdicts(tuple(one.compared(baselines) for one in found), reader.output, options or Options())
+    return Verdicts(tuple(one.compared(baselines) for one in found), reader.output, options)
 
 
 def judge(

@@ -323,7 +323,7 @@ def axis_unit(metric: str, values: Iterable[float]) -> tuple[float, str]:
     return factor, COUNTS[letter] if unit == "parameters" else letter + SCALED[unit]
 
 
-def handle(arm: ArmStyle, line: bool = False, marked: bool = False) -> Line2D:
+def handle(arm: ArmStyle, line: bool, marked: bool) -> Line2D:
     """A legend's entry: a marker, or a line, with its marker if `marked`."""
     style: dict[str, Any] = {"linestyle": arm.line if line else "None", "marker": arm.marker if marked or not line else "None"}
     return Line2D([], [], color=arm.colour, markersize=9 if arm.is_baseline else 6, label=arm.name, **style)

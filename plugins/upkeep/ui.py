@@ -42,8 +42,8 @@ def main(options: Ui) -> NoReturn:
         socket.create_server(("127.0.0.1", options.port)).close()
     except OSError as error:
         raise InputError(f"port={options.port} cannot be used ({error}): choose another one") from error
-    for number in ENDING:  # a handler that was called just before the process is replaced would not run in either
-        signal.signal(number, signal.SIG_DFL)
+    for ending in ENDING:  # a handler that was called just before the process is replaced would not run in either
+        signal.signal(ending, signal.SIG_DFL)
     for name, number in studies.items():
         print(f"{name}: {pages.table_address(number, f'http://127.0.0.1:{options.port}')}", flush=True)
     # in place of this process, so that whatever ends it ends the server; one worker, as four answer a tenth as fast

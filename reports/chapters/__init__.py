@@ -5,7 +5,6 @@ from functools import cache
 
 from harness.reports.chapters import (
     appendix,
-    diagnostics,
     overview,
     tasks,
     timing,
@@ -19,7 +18,6 @@ __all__ = ["BUILT_IN", "Added", "added", "chapters"]
 BUILT_IN = (
     overview.chapter,
     tasks.chapter,
-    diagnostics.chapter,
     timing.chapter,
     appendix.left_out,
     appendix.legend,

@@ -15,11 +15,11 @@ from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Block, Cell, Picture, Table
 from harness.document import Section as Part
 from harness.metrics import COUNTED_UNITS
-from harness.reports.chapters import appendix, diagnostics, tasks
+from harness.reports.chapters import appendix, tasks
 from harness.reports.chapters.added import added
 from harness.reports.reading.store import Packed
 from harness.reports.reading.study import Study
-from harness.reports.writing import findings, formats, tables
+from harness.reports.writing import expectation, findings, formats, tables
 from harness.reports.writing.answer import OUTCOMES, answer
 from harness.reports.writing.findings import Effect
 from harness.reports.writing.formats import Chapter, bullets, code, escape, listed
@@ -86,7 +86,7 @@ def chapter(study: Study) -> Chapter:
     later = [block for block in shown if block not in first]
     of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.solved(comparison)), *warnings, *later]
     rest = [Part("Task by task, arm by arm", [*of_tasks, *words])] if of_tasks or words else []
-    return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *first]), *rest], files)
+    return Chapter([Part("", [*before, *expectation.sentence(comparison), *first]), *rest], files)
 
 
 def legible_overview(comparison: Comparison) -> list[Table | str]:

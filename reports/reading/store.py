@@ -11,7 +11,7 @@ import pyarrow
 
 from harness import metrics, paths, tags
 from harness.comparison.items import Errors
-from harness.comparison.runs import History, Run, latest, oldest_first, states_text
+from harness.comparison.runs import History, Run, by_step, oldest_first, states_text
 from harness.errors import InputError, on_one_line, unknown
 
 
@@ -161,7 +161,7 @@ def with_launches(reader: Reader, runs: list[Run]) -> list[Run]:
     """The runs, each finished one of a session with what its launches measured."""
     timed = [run for run in runs if run.session and run.status == "finished"]
     keys = [key for key in metrics.METRICS if key.startswith(metrics.LAUNCHES)]
-    curves = {key: latest(read_history(reader, timed, key)) for key in keys}
+    curves = {key: by_step(read_history(reader, timed, key)) for key in keys}
     launches = {
         run.run_id: {key: of_runs[run.run_id] for key, of_runs in curves.items() if run.run_id in of_runs} for run in timed
     }

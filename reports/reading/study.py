@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.comparison import cached_method
 from harness.comparison.compare import Comparison
-from harness.comparison.runs import History, Run, first, latest
+from harness.comparison.runs import History, Run, by_step
 from harness.comparison.section import RESULTS
 from harness.reports.reading.store import Output
 
@@ -16,7 +16,8 @@ CURVE_POINTS = 200
 
 
 def _curve(metric: str, history: History) -> Curve:
-    return first(history) if metric in RESULTS else latest(history)
+    place = 0 if metric in RESULTS else -1  # a run that restores an earlier checkpoint ends with its score as its result
+    return by_step(history, place)
 
 
 @dataclass(frozen=True)

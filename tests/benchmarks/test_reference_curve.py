@@ -28,7 +28,7 @@ def finished(tmp_path):
     return make
 
 
-def test_the_band_is_where_one_more_seed_is_expected_and_its_own_runs_are_inside(finished, tmp_path):
+def test_the_band_is_where_one_more_seed_is_expected_and_its_own_runs_are_inside(finished, tmp_path, monkeypatch):
     runs = [finished(seed, losses) for seed, losses in enumerate([[6.0, 4.1], [6.2, 4.2], [6.1, 4.3]])]
     target = tmp_path / "reference" / "small.yaml"
     reference_curve.main(target, runs)
@@ -38,10 +38,9 @@ def test_the_band_is_where_one_more_seed_is_expected_and_its_own_runs_are_inside
     low, high = written["curve"][4000]  # 4.2 and t(2) = 4.3027 times 0.1 times the root of 4 / 3
     assert (low, high) == (pytest.approx(4.2 - 0.4968, abs=1e-3), pytest.approx(4.2 + 0.4968, abs=1e-3))
     parameters = json.loads((runs[0] / "run.json").read_text())["parameters"]
-    assert plateau.warning({plateau.LOSS: 4.3, plateau.ENTROPY: 6.7}, parameters, target.parent) is None
-    assert "outside the reference small" in plateau.warning(
-        {plateau.LOSS: 5.0, plateau.ENTROPY: 6.7}, parameters, target.parent
-    )
+    monkeypatch.setattr(plateau, "conf_directory", lambda: tmp_path)
+    assert plateau.warning({plateau.LOSS: 4.3, plateau.ENTROPY: 6.7}, parameters) is None
+    assert "outside the reference small" in plateau.warning({plateau.LOSS: 5.0, plateau.ENTROPY: 6.7}, parameters)
 
 
 def test_runs_with_other_settings_are_refused(finished, tmp_path):

@@ -24,7 +24,7 @@ REFUSED = {
 @pytest.mark.parametrize("address", REFUSED)
 def test_an_address_with_a_secret_is_refused_with_the_variables_to_set(address):
     with pytest.raises(InputError, match=REFUSED[address]) as refused:
-        redact.refuse_credentials("tracking.uri", address)
+        redact.refuse_credentials(address)
     assert "secret" not in str(refused.value).replace("may hold a secret", "")
 
 
@@ -33,7 +33,7 @@ def test_an_address_with_a_secret_is_refused_with_the_variables_to_set(address):
     ["http://[::1]:5000/x", "postgresql://ada@host:5432/db?sslmode=require", "sqlite:////tmp/a b@c/x:y@z/mlflow.db", "foo", ""],
 )
 def test_other_addresses_are_taken(address):
-    redact.refuse_credentials("tracking.uri", address)
+    redact.refuse_credentials(address)
 
 
 def test_users_of_addresses_in_a_text_are_hidden_and_the_rest_stays():

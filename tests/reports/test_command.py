@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from harness.comparison.compare import compare
-from harness.comparison.runs import latest
+from harness.comparison.runs import by_step
 from harness.errors import InputError
 from harness.reports.__main__ import main
 from harness.reports.read import connect
@@ -64,7 +64,7 @@ def test_curves_come_back_in_order_of_steps(tracking):
     number = tracking.log("base")
     reader = connect(tracking.uri)
     runs = store.read_study(reader, "before_after")
-    curve = latest(store.read_history(reader, runs, "finetune/loss"))[number]
+    curve = by_step(store.read_history(reader, runs, "finetune/loss"))[number]
     assert list(curve) == list(range(40))
     assert curve[20] == pytest.approx(0.35)
     assert runs[0].metrics["finetune/loss"] == pytest.approx(0.7 / (1 + 39 / 20))

@@ -193,7 +193,7 @@ def compare_vectors(one: Drawn, seed: int) -> None:
     (one.folder / "1_Pooling").mkdir()
     (one.folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{key}": key == mode for key in POOLINGS}))
     config = one.config(TaskKind.similarity)
-    pooling = pooling_of(one.folder, "model.init_from")
+    pooling = pooling_of(one.folder)
     config = replace(config, model=replace(config.model, vector_pooling=pooling))
     assert huggingface.notes(config)[-1].endswith("(modules.json)")
     model = TextVectors(config.model).eval()

@@ -40,11 +40,11 @@ def sentence_transformer(folder: Path, pooling: dict, *more: str, **settings: ob
 @pytest.mark.parametrize("more", [(), ("Normalize",)])
 def test_the_pooling_of_sentence_transformers_is_followed(tmp_path, settings, pooling, more):
     sentence_transformer(tmp_path, settings, *more)
-    assert pooling_of(tmp_path, KEY) is pooling
+    assert pooling_of(tmp_path) is pooling
 
 
 def test_another_folder_states_no_pooling(tmp_path):
-    assert pooling_of(tmp_path, KEY) is None
+    assert pooling_of(tmp_path) is None
     assert encoder_folder(tmp_path, KEY) == tmp_path
 
 
@@ -67,7 +67,7 @@ def test_another_folder_states_no_pooling(tmp_path):
 def test_other_vectors_are_refused_by_name(tmp_path, pooling, more, settings, message):
     sentence_transformer(tmp_path, pooling, *more, **settings)
     with pytest.raises(InputError) as refused:
-        pooling_of(tmp_path, KEY)
+        pooling_of(tmp_path)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -77,11 +77,11 @@ def test_letter_case_that_is_changed_before_the_tokenizer_is_refused(tmp_path, k
     sentence_transformer(tmp_path, MEAN)
     reading = tmp_path / f"sentence_{kind}_config.json"
     reading.write_text('{"max_seq_length": 64, "do_lower_case": false}')
-    assert pooling_of(tmp_path, KEY) is Pooling.mean
-    assert longest_text(tmp_path, KEY) == 64
+    assert pooling_of(tmp_path) is Pooling.mean
+    assert longest_text(tmp_path) == 64
     reading.write_text('{"max_seq_length": 64, "do_lower_case": true}')
     with pytest.raises(InputError, match=rf"{reading.name}: do_lower_case=true is not supported"):
-        pooling_of(tmp_path, KEY)
+        pooling_of(tmp_path)
 
 
 SAVED = {
@@ -109,10 +109,10 @@ def test_another_reading_of_texts_is_refused_by_name(tmp_path, more):
     sentence_transformer(tmp_path, MEAN)
     reading = tmp_path / "sentence_bert_config.json"
     reading.write_text(json.dumps(SAVED))
-    assert pooling_of(tmp_path, KEY) is Pooling.mean
+    assert pooling_of(tmp_path) is Pooling.mean
     reading.write_text(json.dumps(SAVED | more))
     with pytest.raises(InputError, match=rf"{reading.name}: {next(iter(more))}=.* is not supported: leave it out"):
-        pooling_of(tmp_path, KEY)
+        pooling_of(tmp_path)
 
 
 def test_an_adapter_of_the_encoders_own_folder_is_refused(tmp_path):
@@ -131,18 +131,18 @@ def test_a_module_of_the_folders_own_code_is_refused(tmp_path):
     listed = (tmp_path / "modules.json").read_text().replace("sentence_transformers.models.Transformer", "custom.Transformer")
     (tmp_path / "modules.json").write_text(listed)
     with pytest.raises(InputError, match=r"the modules custom\.Transformer, Pooling"):
-        pooling_of(tmp_path, KEY)
+        pooling_of(tmp_path)
 
 
 @pytest.mark.parametrize("content", ['{"a": 1}', "[1]", '[{"type": "x"}]', '[{"type": "Transformer", "path": "../.."}]', "{"])
 def test_a_list_of_modules_that_is_none_is_refused(tmp_path, content):
     (tmp_path / "modules.json").write_text(content)
     with pytest.raises(InputError, match=r"modules\.json"):
-        pooling_of(tmp_path, KEY)
+        pooling_of(tmp_path)
 
 
 def test_a_missing_pooling_is_refused(tmp_path):
     sentence_transformer(tmp_path, MEAN)
     shutil.rmtree(tmp_path / "1_Pooling")
     with pytest.raises(InputError, match=r"1_Pooling/config\.json, which modules\.json names, is missing"):
-        pooling_of(tmp_path, KEY)
+        pooling_of(tmp_path)

@@ -29,25 +29,34 @@ def test_a_lower_loss_and_a_run_without_one_get_no_warning(metrics):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(REFERENCE))
-    return tmp_path
+def folder(tmp_path, monkeypatch):
+    """In place of conf/reference."""
+    (folder := tmp_path / "reference").mkdir()
+    monkeypatch.setattr(plateau, "conf_directory", lambda: tmp_path)
+    return folder
 
 
-def test_a_run_with_the_settings_of_a_reference_is_held_against_its_last_band(folder):
-    assert plateau.warning(ended(4.2), PARAMETERS, folder) is None
+@pytest.fixture
+def _small(folder):
+    (folder / "small.yaml").write_text(yaml.safe_dump(REFERENCE))
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_run_with_the_settings_of_a_reference_is_held_against_its_last_band():
+    assert plateau.warning(ended(4.2), PARAMETERS) is None
     for loss in (4.0, 4.7):
-        assert plateau.warning(ended(loss), PARAMETERS, folder) == (
+        assert plateau.warning(ended(loss), PARAMETERS) == (
             f"held-out masked loss {loss:.2f} nats is outside the reference small: 4.10 to 4.30 nats after 8 M tokens "
             "(3 seeds, torch 2.13.0)"
         )
 
 
+@pytest.mark.usefixtures("_small")
 @pytest.mark.parametrize(
     "other", [{"model_name": "albert"}, {"pretrain.tokens": "2000000.0"}, {"pretrain.neighbour_heads": "False"}]
 )
-def test_a_run_with_other_settings_is_not(folder, other):
-    assert plateau.warning(ended(4.7), PARAMETERS | other, folder) is None
+def test_a_run_with_other_settings_is_not(other):
+    assert plateau.warning(ended(4.7), PARAMETERS | other) is None
 
 
 @pytest.mark.parametrize(
@@ -62,15 +71,13 @@ def test_a_run_with_other_settings_is_not(folder, other):
 def test_an_incomplete_reference_is_one_line_that_names_the_file(folder, text, expected):
     (folder / "cut.yaml").write_text(text)
     with pytest.raises(InputError, match=rf"cut\.yaml {expected}: restore it, or remove it") as refused:
-        plateau.warning(ended(4.2), PARAMETERS, folder)
+        plateau.warning(ended(4.2), PARAMETERS)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.long
-def test_an_incomplete_reference_stops_a_pretraining_before_it_starts(run_harness, output, tmp_path, monkeypatch):
-    (tmp_path / plateau.REFERENCE).mkdir()
-    (tmp_path / plateau.REFERENCE / "cut.yaml").write_text("seeds: 3")
-    monkeypatch.setattr(plateau, "conf_directory", lambda: tmp_path)
+def test_an_incomplete_reference_stops_a_pretraining_before_it_starts(run_harness, output, folder):
+    (folder / "cut.yaml").write_text("seeds: 3")
     text = ["corpus.documents=60", "tokenizer.vocab_size=200", "pretrain.length=32", "pretrain.steps=2"]
     refused = run_harness("task=none", "scale=tiny", "pretrain=mlm", *text, f"output={output}")
     assert refused.returncode == 2
@@ -79,8 +86,9 @@ def test_an_incomplete_reference_stops_a_pretraining_before_it_starts(run_harnes
     assert not list(output.glob("pretrained/*/run.json"))
 
 
-def test_the_plateau_is_said_first(folder):
-    assert plateau.warning(ended(6.6), PARAMETERS, folder).startswith("still on the unigram plateau")
+@pytest.mark.usefixtures("_small")
+def test_the_plateau_is_said_first():
+    assert plateau.warning(ended(6.6), PARAMETERS).startswith("still on the unigram plateau")
 
 
 @pytest.mark.parametrize("path", sorted(conf_directory().glob("reference/*.yaml")), ids=lambda path: path.stem)
@@ -112,10 +120,10 @@ SCORED |= {"curve": {3.0: [0.7, 0.8]}}
 OF_TASK = {"task.name": "stsb", "finetune.epochs": "3.0"}
 
 
-def test_a_fine_tuning_with_the_settings_of_a_reference_is_held_against_its_scores(tmp_path):
-    (tmp_path / "glue.yaml").write_text(yaml.safe_dump(SCORED))
-    assert plateau.warning({"eval/score": 0.75}, OF_TASK, tmp_path) is None
-    assert plateau.warning({"eval/score": 0.6512}, OF_TASK, tmp_path) == (
+def test_a_fine_tuning_with_the_settings_of_a_reference_is_held_against_its_scores(folder):
+    (folder / "glue.yaml").write_text(yaml.safe_dump(SCORED))
+    assert plateau.warning({"eval/score": 0.75}, OF_TASK) is None
+    assert plateau.warning({"eval/score": 0.6512}, OF_TASK) == (
         "score 0.651 is outside the reference glue: 0.700 to 0.800 after 3 epochs (3 seeds, torch 2.13.0)"
     )
     for other in (
@@ -124,4 +132,4 @@ def test_a_fine_tuning_with_the_settings_of_a_reference_is_held_against_its_scor
         {"finetune.optimizer": "sgd"},
         {"measure.precision": "bf16"},
     ):
-        assert plateau.warning({"eval/score": 0.6}, OF_TASK | other, tmp_path) is None
+        assert plateau.warning({"eval/score": 0.6}, OF_TASK | other) is None

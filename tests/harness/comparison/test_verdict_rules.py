@@ -9,6 +9,8 @@ from scipy.stats import binom
 
 from harness.comparison import paired
 from harness.comparison.paired import Difference, Replicate, Tells, compare_paired, of_differences
+from harness.comparison.verdicts import Evidence
+from harness.metrics import Direction
 from harness.plugins.shared.seeds import has_enough, smallest_difference
 
 STUDIES = 1000
@@ -183,8 +185,10 @@ def test_the_smallest_difference_is_found_four_times_of_five(sd: float, items: f
 
 
 def test_as_many_pairs_differ_as_their_interval_leaves_zero_out():
-    for expected, more in ((5, {}), (7, {"looks": 4}), (paired.MOST_PAIRS + 1, {"items": 0.02})):
-        assert paired.fewest(lambda n, more=more: paired.half_intervals(n, 0.02, **more)[0] < 0.03) == expected
+    for expected, looks, items in ((5, 1.0, 0.0), (7, 4.0, 0.0), (paired.MOST_PAIRS + 1, 1.0, 0.02)):
+        error = math.hypot(0.02 / math.sqrt(5), items)
+        found = Difference(5, 0.03, error, freedom=4, independent=5, items=items)
+        assert Evidence(Direction.HIGHER, found, 0.01, looks=looks).needed(as_measured=True) == expected
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "only 0 seeds"), (1, "only 1 seed;"), (3, "")])

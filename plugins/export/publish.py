@@ -4,7 +4,6 @@ A family that can be written has `config_json(shape)`.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -24,7 +23,7 @@ TYPES = "encoder.embeddings.type_embedding.weight"
 OUTPUT, DECODER = "masked_head.output.", "masked_head.decoder."
 
 
-def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any]:
+def published(config: EncoderConfig, family: str | None = None) -> ConfigJson:
     """A config.json of a family that expresses the shape, of `family` or of the first that does.
 
     Reading it back gives a model that computes the same. ValueError with the families that were tried, and what the nearest
@@ -37,7 +36,7 @@ def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any
     # A model of one token type is a BERT as well as a RoBERTa: where its positions begin says what it was meant to be.
     candidates = sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else WRITTEN
     for name in (family,) if family else candidates:
-        config_json = {"model_type": name} | family_of({"model_type": name}).config_json(expected)
+        config_json: ConfigJson = {"model_type": name} | family_of({"model_type": name}).config_json(expected)
         try:
             tried[name] = _different(expected, settled(config_of(config_json)))
         except ValueError as error:
@@ -86,8 +85,8 @@ def settled(config: EncoderConfig) -> EncoderConfig:
     return replace(shape, **{key: getattr(plain, key) for key in unread})
 
 
-def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> State:
-    """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, less what `homeless` names.
+def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> tuple[State, list[str]]:
+    """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, and names without a place there.
 
     An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
     encoder that are missing, left over or of another shape.
@@ -95,15 +94,6 @@ def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> St
     with torch.device("meta"):
         expected = Encoder(config).state_dict(prefix="encoder.")
     refuse_misfits("tensors do not fit the encoder", expected, those_of("encoder.", state))
-    return _published(state, config, config_json)[0]
-
-
-def homeless(state: State, config: EncoderConfig, config_json: ConfigJson) -> list[str]:
-    """Our names that a checkpoint of the family has no place for."""
-    return _published(state, config, config_json)[1]
-
-
-def _published(state: State, config: EncoderConfig, config_json: ConfigJson) -> tuple[State, list[str]]:
     family = family_of(config_json)
     tied = config.tie_masked_lm_head
     moved = _moved(state, config, config_of(config_json))

@@ -3,10 +3,10 @@
 import pytest
 
 from harness.comparison.compare import compare
-from harness.reports.chapters import diagnostics
-from harness.reports.chapters.diagnostics import Outcome, outcome
+from harness.plugins.chapters import diagnostics
 from harness.reports.reading.study import Study
 from harness.reports.render import render
+from harness.reports.writing.expectation import Outcome, outcome, sentence
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_reason_of_a_stranger_cannot_break_the_table(make):
 
 def test_one_sentence_says_what_is_as_expected_or_all_that_is_not(make):
     def said(*runs) -> list[str]:
-        return diagnostics.sentence(compare("study", list(runs)))
+        return sentence(compare("study", list(runs)))
 
     solved = [make("base", "solves", 0.99), make("bilstm", "solves", 0.95), make("open", "open", 0.7)]
     assert said(*solved, make("static", "cannot", 0.5)) == [

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from harness.models.config import Activation, EncoderConfig, Norm, Pooling
 from harness.models.heads import MaskedLMHead, SequenceClassifier
-from harness.models.huggingface import config_of, exported, homeless, masked_head_of, published
-from harness.models.huggingface.publish import settled
+from harness.models.huggingface import config_of, masked_head_of
+from harness.plugins.export.publish import exported, published, settled
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TINY = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 128}
@@ -66,7 +66,7 @@ def test_shape_finds_its_family_and_comes_back(name):
 def test_positions_are_moved_to_where_the_family_has_them(pad, rows):
     shape = shape_of("roberta", pad_token_id=pad)
     state, given = state_of(shape), published(shape)
-    table = exported(state, shape, given)["roberta.embeddings.position_embeddings.weight"]
+    table = exported(state, shape, given)[0]["roberta.embeddings.position_embeddings.weight"]
     assert len(table) == given["max_position_embeddings"] == shape.longest_text + pad + 1
     ours = state["encoder.embeddings.position_embedding.weight"]
     assert torch.equal(table[pad + 1 :], ours[shape.position_offset :])
@@ -100,8 +100,9 @@ def test_head_with_another_non_linearity_is_left_out():
     shape = shape_of("roberta", hidden_act=Activation.relu, pad_token_id=1)
     given, state = published(shape, "roberta"), state_of(shape)
     del state["masked_head.output.weight"]
-    assert sorted(homeless(state, shape, given)) == sorted(of(state, "masked_head."))
-    assert not any(name.startswith("lm_head.") for name in exported(state, shape, given))
+    tensors, homeless = exported(state, shape, given)
+    assert sorted(homeless) == sorted(of(state, "masked_head."))
+    assert not any(name.startswith("lm_head.") for name in tensors)
 
 
 @pytest.mark.long
@@ -109,8 +110,9 @@ def test_tensors_of_no_family_are_homeless():
     shape = shape_of("base")
     state = of(state_of(shape), "encoder.", "pooler.") | {"pair_head.weight": torch.ones(2, 32)}
     given = published(shape)
-    assert homeless(state, shape, given) == ["pair_head.weight"]
-    assert len(exported(state, shape, given)) == len(exported(of(state, "encoder.", "pooler."), shape, given))
+    tensors, homeless = exported(state, shape, given)
+    assert homeless == ["pair_head.weight"]
+    assert len(tensors) == len(exported(of(state, "encoder.", "pooler."), shape, given)[0])
 
 
 @pytest.mark.parametrize("wrong", ["missing", "left over", "of another shape"])

@@ -1,9 +1,4 @@
-"""Generated tasks whose winner is known beforehand: what theory expects of an arm, and what was observed.
-
-A run has its expectation in its tags, as the harness computed it from the encoder's shape before training.
-"""
-
-import enum
+"""Generated tasks whose winner is known beforehand: what theory expects of an arm, and what was observed."""
 
 from harness.comparison.compare import Comparison
 from harness.comparison.labels import seeds_text
@@ -12,10 +7,11 @@ from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import DASH, Block, Bullets, Cell, Table
 from harness.document import Section as Part
-from harness.errors import some_of
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
-from harness.reports.writing.formats import Chapter, enumerated, escape
+from harness.reports.writing.expectation import EXPECTED, HIGH, LOW, MOST, Outcome, outcome
+from harness.reports.writing.formats import Chapter, escape
 
 HEADING = "Sanity checks: expected vs. observed"
 INTRO = """\
@@ -23,32 +19,7 @@ For some arms, theory predicts from the shape alone that they must solve a task,
 bar, 75 % of the way from the shortcut score to the ceiling. *cannot*: at most the bar, three standard errors above the shortcut
 score. The shortcut score is the best that an arm of this shape can reach without solving the task; it may be above chance.
 *open*: theory predicts nothing at this shape and budget. Scores are means over seeds; each is compared with its bar."""
-EXPECTED, REASON, LOW, HIGH = "expected", "expected_reason", "expected_low", "expected_high"
-CHANCE, CEILING = "expected_chance", "expected_ceiling"
-MISSED = {"solves": "score too low", "cannot": "score too high"}
-DOES = {"solves": ("solves", "solve"), "cannot": ("cannot solve", "cannot solve")}
-"""Expectation -> how it is said where it is missed; where it holds, of one arm and of several."""
-MOST = 6
-"""Contradictions that the sentence names."""
-
-
-class Outcome(enum.Enum):
-    """Whether a score is as expected."""
-
-    AGREE = "agree"
-    DISAGREE = "**DISAGREE**"
-    OPEN = "open"
-
-
-def outcome(run: Run) -> Outcome | None:
-    """Whether the run's score is as expected; None without an expectation or a score."""
-    if EXPECTED not in run.tags or HEADLINE not in run.metrics:
-        return None
-    score, expected = run.metrics[HEADLINE], run.tags[EXPECTED]
-    if expected not in ("solves", "cannot"):
-        return Outcome.OPEN
-    agrees = score >= float(run.tags[HIGH]) if expected == "solves" else score <= float(run.tags[LOW])
-    return Outcome.AGREE if agrees else Outcome.DISAGREE
+REASON, CHANCE, CEILING = "expected_reason", "expected_chance", "expected_ceiling"
 
 
 def chapter(study: Study) -> Chapter:
@@ -73,27 +44,6 @@ def chapter(study: Study) -> Chapter:
     heading = f"**{len(against)} result{'s' * (len(against) > 1)} against theory: a bug until explained.**"
     warning: list[Block] = [heading, Bullets(against)] if against else []
     return Chapter([Part(HEADING, [*warning, INTRO, _table(comparison, sections), "Why:", Bullets(why)])])
-
-
-def sentence(comparison: Comparison) -> list[str]:
-    """Scores that contradict theory, else what is as it expects; empty where it expects nothing."""
-    tasks_of: dict[tuple[str, str], list[str]] = {}
-    against = []
-    for section in comparison.selected_tasks:
-        for row in section.rows:
-            of_row = [(run, result) for run in row.runs if (result := outcome(run)) not in (None, Outcome.OPEN)]
-            for expected, results in grouped((run.tags[EXPECTED], result) for run, result in of_row).items():
-                wrong, where = results.count(Outcome.DISAGREE), f"{escape(row.label)} on {escape(section.name)}"
-                if wrong:
-                    count = f" in {wrong} of {len(results)} runs" if len(results) > 1 else ""
-                    against.append(f"{where} ({MISSED[expected]}{count})")
-                else:
-                    tasks_of.setdefault((expected, escape(row.label)), []).append(escape(section.name))
-    if against:
-        return [f"**Contradicts theory, a bug until explained**: {some_of(against, MOST, '; ')}."]
-    arms_of = grouped(((expected, enumerated(tasks)), arm) for (expected, arm), tasks in tasks_of.items())
-    texts = (f"{enumerated(arms)} {DOES[expected][len(arms) > 1]} {tasks}" for (expected, tasks), arms in arms_of.items())
-    return [f"**As theory expects**: {'; '.join(texts)}."] if arms_of else []
 
 
 def _expected(run: Run) -> str:
@@ -127,3 +77,6 @@ def _found(row: Row) -> Cell:
     expected = "; ".join(dict.fromkeys(_expected(run) for run, _ in judged))
     verdict = "" if result is Outcome.OPEN else f"\n{result.value}{of_runs}"
     return Cell(formats.value(spread.mean, "score", spread.sd), spread.mean, "score", f"{expected}{verdict}")
+
+
+CHAPTER = Added(chapter, before=timing.chapter, order=-1)
