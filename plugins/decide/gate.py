@@ -140,7 +140,7 @@ class Test:
         return Outcome.NOT_SHOWN, reason
 
     def _untestable(self, evidence: Evidence, margin: float, good: int) -> str:
-        """Why no test can decide; empty where one can: over rounds beside any floor that supports verdicts, as in reports."""
+        """Why no test can decide; empty where one can: over rounds by the rule of reports."""
         if evidence.tells is Tells.NOTHING:
             return str(evidence.tells.value)
         if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:

@@ -27,7 +27,7 @@ POINTS = 100
 """Points in one whole score."""
 MOST_COLUMNS = 7
 MOST_TESTED = 5
-"""Columns of a table that is read on a page 1,000 pixels wide; of one whose cells have an interval, a verdict and p."""
+"""Most columns of a table on a page 1,000 pixels wide, and where each cell has an interval, a verdict and p."""
 FORMULA = tuple("=+-@\t\n＝＋－＠")
 """First characters of what a spreadsheet takes for a formula (CSV injection, OWASP)."""
 
@@ -115,7 +115,7 @@ LARGE = 20
 
 
 def is_large(number: float) -> bool:
-    """Whether a change of so many percent is by a factor of LARGE or more; what is left of it is not nothing."""
+    """Whether a change of so many percent is by a factor of LARGE or more; −100 % is none."""
     return number >= 100 * (LARGE - 1) or -100 < number <= 100 / LARGE - 100
 
 

@@ -239,7 +239,7 @@ def notes(comparison: Comparison, section: Section) -> list[str]:
 
 
 def chapter(comparison: Comparison, section: Section, notes: list[str], first: Section | None = None) -> document.Section:
-    """The section of a task; of one of several, without the metrics that it shares with the first, and a detail."""
+    """The section of a task. With a `first` task, it is a detail, without the metrics that it shares with that one."""
     less = repeated(section, first) if first and first is not section else []
     as_first = [f"As on {escape(first.name)}: {'; '.join(metrics.get(name).title for name in less)}."] if first and less else []
     about = "before and after" if len(comparison.labels) > 1 else "measured"
