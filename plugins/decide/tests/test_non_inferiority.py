@@ -135,6 +135,16 @@ def test_over_rounds_the_test_decides_whatever_the_noise_floor(ratio, outcome):
     assert judge(timed_change(ratio, np.random.default_rng(0), math.log(1.06)), SLOWDOWN)[0] is outcome
 
 
+@pytest.mark.parametrize(("ratio", "outcome"), [(1.0, Outcome.NOT_JUDGED), (0.5, Outcome.PASSED), (2.0, Outcome.INFERIOR)])
+def test_memory_within_its_noise_floor_is_not_judged(ratio, outcome):
+    """It is compared by seed: two processes of equal arms may differ by as much."""
+    timed = timed_change(ratio, np.random.default_rng(0), math.log(1.06))
+    found = replace(timed, evidence=replace(timed.evidence, by_round=False, timing=False))
+    decided, reason = judge(found, SLOWDOWN)
+    assert decided is outcome
+    assert ("noise floor 6 %, above the limit of" in reason) == (outcome is Outcome.NOT_JUDGED)
+
+
 @pytest.mark.parametrize(("floor", "verdict"), [(0.01, Verdict.BETTER), (0.045, Verdict.BETTER), (0.3, Verdict.INCONCLUSIVE)])
 def test_a_gain_is_one_whatever_the_noise_floor_up_to_the_highest(floor, verdict):
     found = timed_change(0.96, np.random.default_rng(0), floor, rounds=30)

@@ -50,5 +50,7 @@ def test_a_metric_that_differs_in_one_arm_is_in_every_table(timed):
     runs[-1].metrics["model/params_total"] = 7.0
     runs[1].metrics["model/params_total"] = 8.0
     first, second = compare("s", runs).tasks
+    assert first.rows[0].mean("eval/score") == second.rows[0].mean("eval/score")
+    assert "eval/score" not in section_text.repeated(second, first)  # equal by chance
     assert "model/params_total" not in section_text.repeated(second, first)
     assert "| parameters |" in md(tables.before_after(second, section_text.repeated(second, first)))
