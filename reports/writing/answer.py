@@ -1,6 +1,7 @@
 """The first two sentences of a report: what the arms score against the baseline, and which of them costs least."""
 
 import math
+import re
 from itertools import chain
 
 from harness import metrics
@@ -111,7 +112,7 @@ def _size(over: Overall, effect: Effect) -> str:
 
 
 def _costs(effects: list[Effect], scores: list[Effect]) -> str:
-    """`**Cost**: a is better in parameters (−54.3 %) and worse in latency (+8.0 %); b is better in forward FLOPs (−11.6 %).`
+    """`**Cost**: a is better in parameters (−54.3 %), but worse in latency (+8.0 %); b is better in forward FLOPs (−11.6 %).`
 
     Of many arms the best in each metric are named.
     Where the arms of a verdict on scores are counted, not named, it follows for those that cost least: `Score of a: worse.`
@@ -158,7 +159,9 @@ def _costs(effects: list[Effect], scores: list[Effect]) -> str:
     clauses = sorted(grouped(by_arm).items(), key=lambda clause: last.index(clause[0]) if clause[0] in last else -1)
     found = {verdict: [of.label for of in of_verdict[verdict] if of.label in cheapest] for verdict in many}
     notes = (f"{scores[0].name.capitalize()} of {listed(of)}: {verdict.value}." for verdict, of in found.items() if of)
-    return " ".join([f"**Cost**: {'; '.join(f'{words} {enumerated(names)}' for words, names in clauses)}.", *notes])
+    text = "; ".join(f"{words} {enumerated(names)}" for words, names in clauses)
+    text = re.sub(r"(?:^|(?<=; ))((.+?) is better in [^;]*); \2 is worse", r"\1, but worse", text)
+    return " ".join([f"**Cost**: {text}.", *notes])
 
 
 def _from_to(changes: list[float]) -> str:

@@ -81,7 +81,7 @@ def test_the_best_of_what_is_measured_shares_its_place_with_those_within_the_mar
 
 
 def test_what_each_of_few_arms_costs_is_said_arm_by_arm(make_run):
-    costs = {"base": (1e9, 1000.0), "large": (2e9, 2000.0), "lean": (5e8, 400.0)}
+    costs = {"base": (1e9, 1000.0), "large": (2e9, 2000.0), "lean": (5e8, 400.0), "mixed": (2e9, 400.0)}
     runs = [
         make_run(arm, seed, {SCORE: score, ITEMS: 1e6, MEMORY: size + 1e5 * seed, TOTAL: total})
         for arm, (size, total) in costs.items()
@@ -89,7 +89,9 @@ def test_what_each_of_few_arms_costs_is_said_arm_by_arm(make_run):
     ]
     (text,) = answer(compare("s", runs))
     each = "large is worse in parameters (+100.0 %) and inference memory (+100.0 %)"
-    assert text.endswith(f"**Cost**: {each}; lean is better in parameters (−60.0 %) and inference memory (−50.0 %).")
+    each += "; lean is better in parameters (−60.0 %) and inference memory (−50.0 %)"
+    each += "; mixed is better in parameters (−60.0 %), but worse in inference memory (+100.0 %)."
+    assert text.endswith(f"**Cost**: {each}")
 
 
 def test_none_is_called_the_best_where_one_without_a_verdict_was_measured_to_be_better(make_run):
