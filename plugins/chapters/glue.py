@@ -33,7 +33,7 @@ LEFT_OUT = ("wnli",)
 
 LIMITS = """\
 Arms and seeds without every task are left out of the average. All scores are on validation data, not on the benchmark's test \
-set."""
+set; *Tasks* below says which are on a part of the official split."""
 AVERAGE = Metric("glue/average", "score", Direction.HIGHER, "GLUE average")
 
 
