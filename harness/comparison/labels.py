@@ -125,7 +125,12 @@ def unnamed_settings(run: Run, others: Iterable[str]) -> list[str]:
     own, values = run.tags[tags.ARM], run.facts
     keys = [key for key in run.lifted or () if named & {key, arms.short_name(key)} and not says_setting(own, key)]
     keys = [key for key in keys if values.get(key) != "[]"]
-    return arms.setting_texts({key: "null" if value == "None" else value for key, value in values.items()}, keys)
+    return arms.setting_texts({key: typed(value) for key, value in values.items()}, keys)
+
+
+def typed(value: str) -> str:
+    """A recorded value as a command takes it."""
+    return {"None": "null", "True": "true", "False": "false"}.get(value, value)
 
 
 def settings(label: str) -> int:

@@ -14,6 +14,7 @@ from harness.config.choices import KeepBest, TaskKind
 from harness.config.conditions import has_task, is_only_scored, starts_from_weights
 from harness.config.rules import BUDGETS
 from harness.config.schema import RunConfig
+from harness.tasks.synthetic import theory
 from harness.tracking.run_log import Entry, Reader, RunLog, State
 
 SMALLEST_LOSS = 0.01
@@ -154,6 +155,9 @@ def _of_task(config: RunConfig, values: Mapping[str, float], parameters: Mapping
     if score is None or (scored and not (config.pretrains or has_weights)):  # random weights that nothing trains know nothing
         return []
     cure = "start from weights that were trained longer (pretrain.tokens)" if scored else cure
+    expected = theory.expectation(config)
+    if expected and expected.verdict is theory.Verdict.cannot:  # no other setting would cure it
+        cure = f"as theory expects, it {expected.reason}"
     error = _error(config, score, items)
     predicted, labelled = (values.get(f"eval/most_frequent_{of}_share") for of in ("prediction", "label"))
     if constant is not None and score > constant + error and not (predicted == 1 and labelled != 1):

@@ -14,6 +14,7 @@ from scipy.special import nctdtr
 
 from harness import metrics, tags
 from harness.comparison import arms, comparable, paired
+from harness.comparison.labels import typed
 from harness.comparison.launches import SectionKey
 from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Difference, Tells, grouped
 from harness.comparison.runs import Run
@@ -186,7 +187,7 @@ def _spelled(value: str) -> str:
     try:
         return f"{float(value):g}"
     except ValueError:
-        return {"None": "null", "True": "true", "False": "false"}.get(value, value)
+        return typed(value)
 
 
 def facts_of(text: str) -> dict[str, str]:

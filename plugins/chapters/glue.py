@@ -18,8 +18,8 @@ from harness.metrics import Direction, Metric
 from harness.records import shipped
 from harness.reports.chapters import Added, tasks
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, section_text, tables
-from harness.reports.writing.formats import Chapter, bullets, escape, listed
+from harness.reports.writing import formats, tables
+from harness.reports.writing.formats import Chapter, escape, listed
 from harness.reports.writing.tables import Line, arm_columns, measured
 
 SCORES = shipped(__file__, dict[str, tuple[str, ...]])
@@ -33,7 +33,7 @@ LEFT_OUT = ("wnli",)
 
 LIMITS = """\
 Arms and seeds without every task are left out of the average. All scores are on validation data, not on the benchmark's test \
-set."""
+set; *Tasks* below says which are on a part of the official split."""
 AVERAGE = Metric("glue/average", "score", Direction.HIGHER, "GLUE average")
 
 
@@ -164,11 +164,8 @@ def rule(glue: Glue) -> list[Block]:
         sentences.append(f"The first table uses a single score of {listed(combined)}, so its mean differs.")
     if glue.left_out:
         sentences.append(f"Left out of the average: {listed(glue.left_out)}.")
-    parts = [" ".join([*sentences, LIMITS])]
-    if tables.selection_mark(run for section in glue.sections for run in section.runs):
-        parts.append(tables.SELECTED_NOTE)
-    named = zip(glue.heads, glue.sections, strict=False)
-    return [*parts, *bullets(f"{name}: {note}" for name, section in named for note in section_text.slices(section))]
+    selected = tables.selection_mark(run for section in glue.sections for run in section.runs)
+    return [" ".join([*sentences, LIMITS]), *([tables.SELECTED_NOTE] if selected else [])]
 
 
 def chapter(study: Study) -> Chapter:

@@ -23,7 +23,8 @@ MASKED = "with the same 15 % replaced by [MASK] in every run"
 def chapter(study: Study) -> Chapter:
     """The sections of all pretrainings; empty without any."""
     whole = study.comparison
-    return Chapter([section_text.chapter(whole, one, notes(whole, one), timing.notes(one)) for one in whole.pretrainings])
+    every = [(one, [*notes(whole, one), *section_text.notes(whole, one), *timing.notes(one)]) for one in whole.pretrainings]
+    return Chapter([section_text.chapter(whole, *one) for one in every])
 
 
 def objective(run: Run) -> str:

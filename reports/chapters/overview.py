@@ -115,7 +115,8 @@ def hypotheses(comparison: Comparison) -> list[Block]:
         when = f"after {earlier} of its runs had begun" if earlier else f"before {'its' if shared else 'the'} first run"
         when += f", after {counted(shared, 'pretraining run')} shared with another study" if shared else ""
         paragraphs.append(f"**Hypothesis**, written {when}, on {formats.date(time)}: {escape(recorded[tags.HYPOTHESIS])}")
-        paragraphs += bullets(_found_of(comparison, recorded[tags.HYPOTHESIS]))
+        first, *others = _found_of(comparison, recorded[tags.HYPOTHESIS])
+        paragraphs += [first, *bullets(others)] if first.endswith(":") else bullets([first, *others])
     return paragraphs
 
 

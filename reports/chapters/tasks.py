@@ -7,10 +7,11 @@ from harness.comparison import plateau
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
 from harness.comparison.section import Section
+from harness.document import Section as Part
 from harness.reports.chapters import timing
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, section_text
-from harness.reports.writing.formats import Chapter, escape, listed
+from harness.reports.writing.formats import Chapter, bullets, escape, listed
 
 OVERLAP = "corpus/overlap"
 OVERLAP_LENGTH = 13
@@ -18,12 +19,26 @@ OVERLAP_LENGTH = 13
 
 
 def chapter(study: Study) -> Chapter:
-    """The sections of all tasks; empty if the study has only pretrainings."""
-    comparison, sections = study.comparison, []
-    for section in comparison.tasks:
-        first, last = notes_of_task(comparison, section), [*timing.notes(section), *section_text.notes_of_scores(section)]
-        sections.append(section_text.chapter(comparison, section, first, last))
-    return Chapter(sections)
+    """The sections of all tasks, after what to know of several; empty if the study has only pretrainings."""
+    comparison = study.comparison
+    every = [
+        (
+            section,
+            [
+                *notes_of_task(comparison, section),
+                *section_text.notes(comparison, section),
+                *timing.notes(section),
+                *section_text.notes_of_scores(section),
+            ],
+        )
+        for section in comparison.tasks
+    ]
+    if len(comparison.selected_tasks) < 2:
+        return Chapter([section_text.chapter(comparison, *one) for one in every])
+    tasks_of = sorted(grouped((text, section.name) for section, notes in every for text in notes).items())
+    said = [text if len(names) == len(every) else f"{listed(names)}: {text}" for text, names in tasks_of]
+    of_tasks = [section_text.chapter(comparison, section, [], every[0][0]) for section, _ in every]
+    return Chapter([*([Part("Tasks: conditions, data, seeds", [*bullets(said)])] * bool(said)), *of_tasks])
 
 
 def notes_of_task(comparison: Comparison, section: Section) -> list[str]:

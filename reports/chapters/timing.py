@@ -1,6 +1,7 @@
 """Timings: the sessions, the noise floor that each one's A/A replicate gives, and what was not timed side by side."""
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterator
 
 from harness import metrics
 from harness.comparison import by_launch, launches
@@ -20,8 +21,8 @@ INTRO = """\
 Latency, throughput and training steps are compared by launch: in each round of a session, every arm runs once in its own
 process, in random order, with a reference workload between its calls. A change is the mean over rounds of log(after / before),
 relative to the mean of both timings of the baseline. Device time (CPU time of the thread, or GPU time) is divided by that of
-the reference, which cancels slowdowns by other processes; wall-clock only if that reduces the A/A variance (column
-*reference*). Values are geometric means over rounds; those divided are scaled to the mean reference time of the session. The
+the reference, which cancels slowdowns by other processes; wall-clock only if that reduces the A/A variance (*divided
+by reference*). Values are geometric means over rounds; those divided are scaled to the mean reference time of the session. The
 *A/A replicate* is a second timing of one arm. *Noise floor*: the upper confidence bound of the A/A difference; above
 {highest:.0f} % it supports no verdict. A session ends once every comparison is decided, at one of a few predefined numbers
 of rounds; p and intervals are corrected for sequential testing. Training runs are not interleaved: their wall-clock is
@@ -35,14 +36,12 @@ def chapter(study: Study) -> Chapter:
     sessions = study.comparison.sessions
     if not sessions.runs:
         return Chapter()
-    columns = {text: None for name in sessions.names for text in _compared(sessions, name)}
-    heads = ["session", "rounds", "A/A replicate"]
-    heads += [text for name in columns for text in (f"{name}, A/A change", f"{name}, noise floor")]
-    heads += ["reference", "launches on a busy machine", "reference, slowest / fastest"]
-    lines = [line for name in sessions.names for line in _lines(sessions, name, columns)]
-    sentences = bullets(text for name in sessions.names for text in _sentences(sessions, name))
+    heads = ["session", "rounds", "A/A replicate", "metric", "A/A change", "noise floor", "divided by reference"]
+    heads += ["busy launches", "reference, slowest / fastest"]
+    lines = dict.fromkeys(line for name in sessions.names for line in _lines(sessions, name))
+    sentences = bullets(text for name in sessions.names for text in _busy(sessions, name))
     intro = INTRO.format(highest=by_launch.percent(HIGHEST_FLOOR))
-    return Chapter([Part(HEADING, [intro, formats.table(heads, lines, left=3), *sentences])])
+    return Chapter([Part(HEADING, [intro, formats.table(heads, lines, left=4), *sentences])])
 
 
 def _compared(sessions: Sessions, name: str) -> dict[str, str]:
@@ -53,26 +52,26 @@ def _compared(sessions: Sessions, name: str) -> dict[str, str]:
     return {metrics.SHORT[metric]: metric for metric in judged} | waited
 
 
-def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[list[Cell | str | int]]:
-    """Change of each A/A replicate with its interval, its floor, what is divided by the reference, and busy launches."""
+def _lines(sessions: Sessions, name: str) -> Iterator[tuple[Cell | str | int, ...]]:
+    """Change of each A/A replicate in each metric, its floor, whether it is divided by the reference, and busy launches."""
     here, compared = sessions.of(name), _compared(sessions, name)
     rounds = {step for run in here for values in run.launches.values() for step in values}
     drift = launches.drift_percent(run.launches for run in here)
     histories = [shared[0].launches for shared in sessions.launched(name)]
     watched = sum(len(history.get(launches.FOREIGN_CPUS, {})) for history in histories)
     disturbed = f"{sum(len(launches.disturbed(history)) for history in histories)} of {watched}" if watched else DASH
-    for pair in (*sessions.pairs(name),) or (None,):
-        measured: list[Cell | str | int] = []
-        for column in columns:
-            ratio = pair.ratio(compared[column]) if pair and column in compared else None
-            floor = by_launch.noise_floor(ratio) if ratio else None
-            ends = tuple(map(by_launch.percent, ratio.interval)) if ratio and ratio.interval else None
-            change = by_launch.percent(ratio.mean) if ratio else None
-            measured.append(DASH if change is None else Cell(formats.difference(change, "%", ends), change, "%"))
-            measured.append(formats.cell(None if floor is None else by_launch.percent(floor), "%"))
-        divided = ", ".join(text for text, launch in compared.items() if pair and launch in pair.corrected)
-        arm = escape(_name(sessions, [pair.first])) if pair else DASH
-        yield [escape(name), len(rounds), arm, *measured, divided or "not used", disturbed, formats.percent_cell(drift)]
+    for pair, (column, launch) in itertools.product((*sessions.pairs(name),) or (None,), compared.items()):
+        ratio = pair.ratio(launch) if pair else None
+        floor = by_launch.noise_floor(ratio) if ratio else None
+        ends = tuple(map(by_launch.percent, ratio.interval)) if ratio and ratio.interval else None
+        change = by_launch.percent(ratio.mean) if ratio else None
+        measured = DASH if change is None else Cell(formats.difference(change, "%", ends), change, "%")
+        floor_cell = formats.cell(None if floor is None else by_launch.percent(floor), "%")
+        divided = "yes" if pair and launch in pair.corrected else "no"
+        alike = [run for run in here if pair and run.launches == pair.first.launches]  # of all tasks with these launches
+        arm = escape(_name(sessions, alike)) if pair else DASH
+        drifted = formats.percent_cell(drift)
+        yield escape(name), len(rounds), arm, column, measured, floor_cell, divided, disturbed, drifted
 
 
 def _name(sessions: Sessions, shared: list[Run]) -> str:
@@ -85,25 +84,17 @@ def _places(sessions: Sessions, runs: list[Run]) -> set[SectionKey]:
     return {sessions.owners[run.run_id][0] for run in runs}
 
 
-def _sentences(sessions: Sessions, name: str) -> Iterator[str]:
-    """On launches that tasks share, launches on a busy machine, and a session without a noise floor."""
-    together, disturbed = [], []
+def _busy(sessions: Sessions, name: str) -> Iterator[str]:
+    """On launches on a busy machine."""
+    disturbed = []
     for shared in sessions.launched(name):
         arm = escape(_name(sessions, shared) + " (A/A replicate)" * shared[0].is_aa_replicate)
-        together += [arm] if len(_places(sessions, shared)) > 1 else []
         if rounds := launches.disturbed(shared[0].launches):
-            disturbed.append(f"{arm} in round {', '.join(map(str, rounds))}")
-    if together:
-        each = "; ".join(together)
-        yield f"One launch for several tasks, session {escape(name)}: {each}. These tasks share one latency measurement."
+            is_all = len(rounds) == len(shared[0].launches[launches.FOREIGN_CPUS])
+            disturbed.append(f"{arm} in {'every round' if is_all else 'round ' + ', '.join(map(str, rounds))}")
     if disturbed:
         where = f"(>{launches.FOREIGN_LIMIT} CPUs used by others), session {escape(name)}"
         yield f"Timed on a busy machine {where}: {'; '.join(disturbed)}."
-    pairs = sessions.pairs(name)
-    missing = [text for text, launch in _compared(sessions, name).items() if all(pair.floor(launch) is None for pair in pairs)]
-    if missing:
-        why = "its A/A replicate shares fewer than two rounds" if pairs else "it has no A/A replicate"
-        yield f"Session {escape(name)} has no noise floor for {' and '.join(missing)}: {why}."
 
 
 def notes(section: Section) -> list[str]:

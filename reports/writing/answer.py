@@ -1,6 +1,7 @@
 """The first two sentences of a report: what the arms score against the baseline, and which of them costs least."""
 
 import math
+import re
 from itertools import chain
 
 from harness import metrics
@@ -111,18 +112,28 @@ def _size(over: Overall, effect: Effect) -> str:
 
 
 def _costs(effects: list[Effect], scores: list[Effect]) -> str:
-    """`**Cost**: a is best in parameters (−54.3 %) and latency (−8.0 %); b is best in forward FLOPs (−11.6 %).`
+    """`**Cost**: a is better in parameters (−54.3 %), but worse in latency (+8.0 %); b is better in forward FLOPs (−11.6 %).`
 
-    Where the arms of a verdict on scores are counted, not named, the verdict follows the name: `a (score worse)`.
+    Of many arms the best in each metric are named.
+    Where the arms of a verdict on scores are counted, not named, it follows for those that cost least: `Score of a: worse.`
     """
     of_verdict = grouped((effect.change.verdict, effect) for effect in scores)
     many = [verdict for verdict in (Verdict.WORSE, Verdict.INCONCLUSIVE) if len(of_verdict.get(verdict, [])) > NAMED]
-    with_score = {of.label: f"{of.label} ({of.name} {verdict.value})" for verdict in many for of in of_verdict[verdict]}
+    is_few = len({effect.label for effect in effects}) <= NAMED
     said: list[tuple[str, str]] = []
+    cheapest: list[str] = []
     for name, of_metric in grouped((escape(effect.name), effect) for effect in effects).items():
         better = [effect for effect in of_metric if effect.change.verdict is Verdict.BETTER]
         verdicts = {effect.said_with for effect in of_metric}
-        if better:
+        decided = [
+            (f"{escape(effect.label)} is {verdict.value} in", f"{name} ({formats.percent(effect.change.percent)})")
+            for verdict in (Verdict.BETTER, Verdict.WORSE)
+            for effect in of_metric
+            if effect.change.verdict is verdict
+        ]
+        if is_few:
+            said += decided
+        elif better:
             most = max(better, key=_gain)
             near = math.log1p(RELATIVE_MARGIN.size) if metrics.get(most.metric).by_ratio else 1e-9 * _gain(most)
             equal = [effect for effect in better if _gain(most) - _gain(effect) <= near]
@@ -131,34 +142,33 @@ def _costs(effects: list[Effect], scores: list[Effect]) -> str:
                 and _gain(effect) - _gain(most) > near
                 for effect in of_metric
             )  # measured to be better, and not shown
-            verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead else 'best'} in"
-            verb = verb if len(of_metric) > 1 else verb.replace("best", "better")
-            arms = f"{listed([with_score.get(effect.label, effect.label) for effect in equal], most=NAMED - 1)} {verb}"
-            said.append(
-                (arms, f"{name} ({_from_to([change for effect in equal if (change := effect.change.percent) is not None])})")
-            )
-        worse = [effect for effect in of_metric if effect.change.verdict is Verdict.WORSE]
-        if worse and len(of_metric) <= NAMED:
-            arms = f"{enumerated([escape(effect.label) for effect in worse])} {'are' if len(worse) > 1 else 'is'} worse in"
-            percents = [change for effect in worse if (change := effect.change.percent) is not None]
-            said.append((arms, f"{name} ({_from_to(percents)})" if percents else name))
-        elif better:
+            verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead or len(of_metric) == 1 else 'best'} in"
+            first = [effect.label for effect in equal]
+            cheapest += first if len(first) < NAMED else first[: NAMED - 1]
+            percents = [change for effect in equal if (change := effect.change.percent) is not None]
+            said.append((f"{listed(first, most=NAMED - 1)} {verb}", f"{name} ({_from_to(percents)})"))
+        if better or (is_few and decided):
             continue
-        elif verdicts == {Verdict.SAME}:
+        if verdicts == {Verdict.SAME}:
             said.append((ALL_SAME if any(effect.change.absolute for effect in of_metric) else ALL_EQUAL, name))
         else:
             is_unknown = verdicts <= {Verdict.OPEN, Verdict.DIRECTION_BETTER}
             said.append((NO_VERDICT if is_unknown else NONE_BETTER, name))
     last = (NONE_BETTER, ALL_EQUAL, ALL_SAME, NO_VERDICT)
-    clauses = sorted(grouped(said).items(), key=lambda clause: last.index(clause[0]) if clause[0] in last else -1)
-    return f"**Cost**: {'; '.join(f'{words} {enumerated(names)}' for words, names in clauses)}."
+    by_arm = sorted(said, key=lambda clause: clause[0]) if is_few else said
+    clauses = sorted(grouped(by_arm).items(), key=lambda clause: last.index(clause[0]) if clause[0] in last else -1)
+    found = {verdict: [of.label for of in of_verdict[verdict] if of.label in cheapest] for verdict in many}
+    notes = (f"{scores[0].name.capitalize()} of {listed(of)}: {verdict.value}." for verdict, of in found.items() if of)
+    text = "; ".join(f"{words} {enumerated(names)}" for words, names in clauses)
+    text = re.sub(r"(?:^|(?<=; ))((.+?) is better in [^;]*); \2 is worse", r"\1, but worse", text)
+    return " ".join([f"**Cost**: {text}.", *notes])
 
 
 def _from_to(changes: list[float]) -> str:
     """`−59.5 to −59.9 %`, or `−59.9 %` where all are written so."""
     texts = dict.fromkeys(formats.percent(change) for change in sorted(changes, key=abs))
     first, *_, last = [*texts] * 2
-    return last if first == last else f"{first.removesuffix(' %')} to {last}"
+    return last if first == last else f"{first.removesuffix(' %' * last.endswith('%'))} to {last}"
 
 
 def _gain(effect: Effect) -> float:

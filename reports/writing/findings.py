@@ -11,7 +11,7 @@ from harness import metrics, tags
 from harness.comparison import arms, comparable, launches, overall, paired, plateau
 from harness.comparison.compare import Comparison
 from harness.comparison.items import CLASSES, SPANS, TAGS, Paired
-from harness.comparison.labels import unnamed_settings
+from harness.comparison.labels import typed, unnamed_settings
 from harness.comparison.overall import Overall
 from harness.comparison.paired import LEVEL, Design, Tells, grouped
 from harness.comparison.plateau import LOSS
@@ -227,15 +227,14 @@ def controls(comparison: Comparison) -> list[str]:
     no_control = "**No random-weights control**: `sweep.control=true` adds one."
     sentences = [no_control] if len(pretrained) == len(runs) else []
     texts = [
-        f"{key.rpartition('.')[2]} {' and '.join(f'{value} ({listed(labels, most=MOST)})' for value, labels in values.items())}"
+        f"{key.rpartition('.')[2]} {' and '.join(f'{typed(value)} ({listed(of, most=MOST)})' for value, of in values.items())}"
         for key, values in _unswept(comparison, runs).items()
     ]
     sentences += [f"**Arms differ in more than what is swept**: {'; '.join(texts)}."] if texts else []
     trials = grouped((len(json.loads(run.params.get("tuned.scores", "[]"))), label) for label, run in runs.items())
     each = "; ".join(f"{number or 'no'} trials: {listed(labels, most=MOST)}" for number, labels in sorted(trials.items()))
-    alike = (
-        f"All arms were tuned, with {max(trials)} trials each." if max(trials) else "No arm was tuned (`search=rate` does it)."
-    )
+    untuned = "No hyperparameters were tuned (`search=rate` tunes the learning rate)."
+    alike = f"All arms were tuned, with {max(trials)} trials each." if max(trials) else untuned
     return [" ".join([*sentences, alike if len(trials) == 1 else f"**Arms were not tuned alike** ({each})."])]
 
 
@@ -273,7 +272,9 @@ def selected(comparison: Comparison) -> Iterator[str]:
         if len(same_task) > 1:
             keys = arms.varying(other.facts for other in same_task)
             texts = (
-                f"{key}={value}" if not key.startswith("facts.") else f"different {key[6:].replace('_', ' ')}"  # not its hash
+                f"{key}={typed(value)}"
+                if not key.startswith("facts.")
+                else f"different {key[6:].replace('_', ' ')}"  # not its hash
                 for key, value in sorted(section.facts.items())
                 if key in keys
             )
@@ -351,12 +352,7 @@ def solved(comparison: Comparison) -> Iterator[str]:
         if (pairing := section.against(row)) and pairing.tells(HEADLINE) is Tells.NO_EQUALITY
     ]
     if solved:
-        alone = (
-            "Each task alone is too easy to rank them."
-            if len(comparison.selected_tasks) > 1
-            else "It is too easy to rank them."
-        )
-        yield f"**At ceiling**, as is the baseline: {_places(solved)}. {alone}"
+        yield f"**At ceiling, like {escape(comparison.baseline)}**: {_places(solved)}. Too easy to rank these arms."
 
 
 def is_warned(run: Run) -> bool:
@@ -389,14 +385,15 @@ def _count_warned(comparison: Comparison) -> Iterator[str]:
 
 def of_trainings(comparison: Comparison) -> Iterator[str]:
     """What the runs say of trainings that went wrong."""
-    warned = (
-        ((f"{row.label} on {section.name}", run.tags[tags.WARNING]), run.replicate.seed)
+    warned = grouped(
+        ((f"{row.label} on {section.name}", run.tags.get(tags.NOTES) or run.tags[tags.WARNING]), run)
         for section, row, run in _warned(comparison)
     )
-    texts = [
-        f"{escape(place)}, seed{'s' * (len(seeds) > 1)} {listed(seeds)} ({escape(text)})"
-        for (place, text), seeds in grouped(warned).items()
-    ]
+    texts = []
+    for (place, _), runs in warned.items():
+        first = "the first: " if len({run.tags[tags.WARNING] for run in runs}) > 1 else ""
+        seeds = listed(run.replicate.seed for run in runs)
+        texts.append(f"{escape(place)}, seed{'s' * (len(runs) > 1)} {seeds} ({first}{escape(runs[0].tags[tags.WARNING])})")
     if texts:
         yield f"**Training warnings**: {_some(texts)}."
 
@@ -492,7 +489,7 @@ def _below_the_floor(every: list[Effect]) -> Iterator[str]:
         and abs(change.percent) < (change.floor or 0.0)
     ]
     if small:
-        yield f"**Below the noise floor**, yet significant over rounds: {_some(small)}. `sweep.retime=true` times again."
+        yield f"**Significant over rounds, but below the noise floor**: {_some(small)}. `sweep.retime=true` times again."
 
 
 def _by_probe(comparison: Comparison) -> Iterator[str]:
@@ -536,7 +533,8 @@ def _places(pairs: list[tuple[str, str]]) -> str:
     """`a, b on bag; c on order` of tasks and arms; half as many arms of each of several tasks."""
     of_tasks = grouped(pairs)
     most = MOST // min(2, len(of_tasks))
-    return _some([f"{listed(labels, most=most)} on {escape(task)}" for task, labels in of_tasks.items()])
+    alike = grouped((listed(labels, most=most), escape(task)) for task, labels in of_tasks.items())
+    return _some([f"{arms} on {formats.enumerated(names)}" for arms, names in alike.items()])
 
 
 def _some(texts: list[str]) -> str:

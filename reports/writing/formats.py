@@ -26,7 +26,8 @@ SHOWN_VALUES = 5
 POINTS = 100
 """Points in one whole score."""
 MOST_COLUMNS = 7
-"""Columns of a table that is read on a page 1,000 pixels wide."""
+MOST_TESTED = 5
+"""Most columns of a table on a page 1,000 pixels wide, and where each cell has an interval, a verdict and p."""
 FORMULA = tuple("=+-@\t\n＝＋－＠")
 """First characters of what a spreadsheet takes for a formula (CSV injection, OWASP)."""
 
@@ -109,30 +110,29 @@ def signed(number: float, digits: int) -> str:
     return f"+{text}" if number > 0 and text.strip("0.,") else text
 
 
-LARGE = 1000
-"""Percent from which on a change is a factor."""
+LARGE = 20
+"""Ratio from which on a change is a factor, in both directions: a time then has the number of its rate."""
+
+
+def is_large(number: float) -> bool:
+    """Whether a change of so many percent is by a factor of LARGE or more; −100 % is none."""
+    return number >= 100 * (LARGE - 1) or -100 < number <= 100 / LARGE - 100
 
 
 def times(number: float) -> str:
-    """`×11.2` of 1,020 %."""
+    """`×21.2` of +2,020 %, `÷20` of −95 %."""
     ratio = 1 + number / 100
-    return f"×{plain(ratio, decimals(ratio))}"
-
-
-MOST_DIGITS = 6
-"""Digits after the point of a change in percent."""
+    sign, ratio = ("÷", 1 / ratio) if 0 < ratio < 1 else ("×", ratio)
+    return f"{sign}{plain(ratio, decimals(ratio))}"
 
 
 def percent(number: float | None) -> str:
-    """`−12.3 %`, a dash where there is none; `×11.2` from LARGE on."""
+    """`−12.3 %`, a dash where there is none; a factor where it is large."""
     if number is None:
         return DASH
-    if number >= LARGE:
+    if is_large(number):
         return times(number)
-    digits = 0 if abs(number) >= LARGE else 1 if abs(number) >= 1 or number == 0 else 2
-    while round(number, digits) == -100 < number and digits < MOST_DIGITS:  # what is left of it is not nothing
-        digits += 1
-    return f"{signed(number, digits)} %"
+    return f"{signed(number, 0 if abs(number) >= 1000 else 1 if abs(number) >= 1 or number == 0 else 2)} %"
 
 
 def chance(share: float) -> str:
@@ -167,9 +167,9 @@ def _cell(content: object) -> Cell:
     return Cell(f"{content:,}", content) if isinstance(content, int) else Cell(str(content))
 
 
-def readable(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Table]:
-    """The table, as several of at most MOST_COLUMNS columns, each with the first one; empty references are left out."""
-    count = math.ceil((len(head) - 1) / (MOST_COLUMNS - 1))
+def readable(head: Sequence[str], rows: Sequence[Sequence[object]], most: int = MOST_COLUMNS) -> list[Table]:
+    """The table, as several of at most so many columns, each with the first one; empty references are left out."""
+    count = math.ceil((len(head) - 1) / (most - 1))
     size = math.ceil((len(head) - 1) / count)
     parts = [slice(start, start + size) for start in range(1, len(head), size)]
     lines = [

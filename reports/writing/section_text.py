@@ -2,17 +2,18 @@
 
 import re
 import shlex
+from collections.abc import Collection
 
 from harness import document, metrics, tags
 from harness.comparison import arms, launches
 from harness.comparison.compare import Comparison, differing_settings
-from harness.comparison.labels import says_setting, seeds_text
+from harness.comparison.labels import says_setting, seeds_text, typed
 from harness.comparison.paired import Design, grouped, pair
 from harness.comparison.runs import UNSET, Run, states_text
 from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import DASH, Block, Cell
 from harness.reports.writing import formats, tables
-from harness.reports.writing.formats import SHOWN_VALUES, bullets, code, escape, listed
+from harness.reports.writing.formats import SHARES, SHOWN_VALUES, bullets, code, escape, listed
 from harness.reports.writing.shown import SHOWN
 from harness.reports.writing.tables import by_the_wall, present
 
@@ -97,17 +98,13 @@ def _trained_otherwise(section: Section, before: Row) -> list[str]:
     for row in section.rows:
         theirs = _of_training(row.first)
         texts = [
-            f"{escape(key)} {_as_typed(ours.get(key, DASH))} → {_as_typed(theirs.get(key, DASH))}"
+            f"{escape(key)} {' → '.join(escape(typed(of.get(key, DASH))) for of in (ours, theirs))}"
             for key in arms.varying([ours, theirs])
             if not says_setting(row.label, key)
         ]
         differing += [(", ".join(texts), row.label)] if texts else []
     each = "; ".join(f"{text} ({listed(labels)})" for text, labels in grouped(differing).items())
     return [f"Also differs from {escape(section.baseline)} in {each}."] if differing else []
-
-
-def _as_typed(value: str) -> str:
-    return escape({"None": "null", "True": "true", "False": "false"}.get(value, value))
 
 
 def _of_training(run: Run) -> arms.Facts:
@@ -136,10 +133,6 @@ def _superseded(section: Section) -> list[str]:
     return [f"{text}{' Code or versions had changed in between: the fingerprints differ.' * changed}{settings}"]
 
 
-SELECTED = (
-    f"{tables.SELECTED} Epoch or setting selected on the reported rows (finetune.keep_best or search.selected_on=validation), "
-    "so the score is too high"
-)
 LIMITED, SEED = "data.validation_examples", "data.split_seed"
 OWN = "own"
 """Task of the user's own rows, which have no official split."""
@@ -148,12 +141,6 @@ NOT_OFFICIAL = ", not the official split"
 
 def notes_of_scores(section: Section) -> list[str]:
     """Notes on a task where a score is of other data than the official split, or weights were chosen by the reported score."""
-    labels = [row.label for row in section.rows if tables.selection_mark(row.runs)]
-    return slices(section) + ([f"{SELECTED}: {listed(labels)}."] if labels else [])
-
-
-def slices(section: Section) -> list[str]:
-    """Which rows were scored or trained on a part of the official split."""
     labels_of = grouped((text, row.label) for row in section.rows for run in row.runs for text in _slices(section, run))
     every = {row.label for row in section.rows}
     names = {text: "All arms" if {*of} == every and len(every) > 2 else listed(of) for text, of in labels_of.items()}
@@ -184,7 +171,7 @@ def conditions_differences(comparison: Comparison, section: Section) -> list[Blo
     names = (escape(other.conditions) + " (this one)" * (other is section) for other in sections)
     header, rows = ["key", *names, "to compare along it"], []
     for key in keys:
-        values = [escape(other.facts.get(key, DASH)) for other in sections]
+        values = [escape(typed(other.facts.get(key, DASH))) for other in sections]
         rows.append([escape(key), *values, code(f"--along {shlex.quote(key)}")])
     intro = (
         f"**{escape(section.task)} was run under {len(sections)} sets of conditions, which are not compared with one another.**"
@@ -203,10 +190,10 @@ INTRO = """\
 Means over replicates ± the sample standard deviation. Seeds share launches; timings by launch vary over sessions."""
 
 
-def part(section: Section) -> list[document.Section]:
+def part(section: Section, less: Collection[str] = ()) -> list[document.Section]:
     """The section on figures in detail, with their meaning; empty if no row has any."""
     above = {*metrics.JUDGED_BY} & {*SHOWN.task} - {*by_the_wall(section)}
-    names = [name for name in present(section, SHOWN.detail) if name not in above]
+    names = [name for name in present(section, SHOWN.detail) if name not in above and name not in less]
     if not names:
         return []
     rows = [[escape(row.label), *(cell(row, name) for name in names)] for row in section.rows]
@@ -240,22 +227,36 @@ def intro(section: Section, names: list[str]) -> str:
     return " ".join([INTRO, *sentences, *([f"Settings: {', '.join(texts)}."] if texts else [])])
 
 
-def chapter(comparison: Comparison, section: Section, first: list[str], last: list[str]) -> document.Section:
-    """The section of a task; `first` and `last` are sentences around its notes."""
-    sentences = [*first, *section_notes(section), *without_score(comparison, section), *last]
-    about = "before and after" if len(comparison.labels) > 1 else "measured"
-    several = len(comparison.selected_tasks) > 1 and not section.is_pretraining
-    before_after = document.Section("", [*tables.before_after(section)], detail=several)  # the first tables have all scores
+def notes(comparison: Comparison, section: Section) -> list[str]:
+    """Sentences on conditions, data set, weights, seeds and settings."""
     of_ours = not any(tags.DESIGN in run.tags for run in section.runs)
-    blocks: list[Block] = [f"Conditions (hash): {escape(section.conditions)}."] * of_ours
-    blocks += conditions_differences(comparison, section)
     origins = {run.tags[tags.ORIGIN]: None for run in section.runs if tags.ORIGIN in run.tags}
-    blocks += [f"Data set: {escape('; '.join(origins))}."] if origins else []
     read = {row.label: SAID_OF_WEIGHTS.findall(run.tags.get(tags.WEIGHTS_READ, "")) for row in section.rows for run in row.runs}
     sources = [f"{label} ({', '.join(said)})" for label, said in read.items() if said]
-    blocks += [f"Weights: {escape('; '.join(sources))}."] if sources else []
-    blocks += [before_after, *bullets(sentences)]
-    if differences := tables.differences(section):
+    said = {"Data set": origins, "Weights": sources, "Conditions (hash)": [section.conditions] * of_ours}
+    facts = [f"{name}: {escape('; '.join(texts))}." for name, texts in said.items() if texts]
+    return [*section_notes(section), *without_score(comparison, section), *facts]
+
+
+def chapter(comparison: Comparison, section: Section, notes: list[str], first: Section | None = None) -> document.Section:
+    """The section of a task. With a `first` task, it is a detail, without the metrics that it shares with that one."""
+    less = repeated(section, first) if first and first is not section else []
+    as_first = [f"As on {escape(first.name)}: {'; '.join(metrics.get(name).title for name in less)}."] if first and less else []
+    about = "before and after" if len(comparison.labels) > 1 else "measured"
+    apart = conditions_differences(comparison, section)
+    blocks: list[Block] = [*apart, *tables.before_after(section, less), *bullets([*as_first, *notes])]
+    if differences := tables.differences(section, less):
         tested: list[Block] = [tables.differences_intro(section), *differences]
         blocks.append(document.Section(tables.TESTED, tested, detail=True, for_paper=True))
-    return document.Section(f"{escape(section.name)}: {about}", [*blocks, *part(section)], detail=several and not of_ours)
+    title = f"{escape(section.name)}: {about}"
+    return document.Section(title, [*blocks, *part(section, less)], detail=first is not None and not apart)
+
+
+def repeated(section: Section, first: Section) -> list[str]:
+    """Metrics, scores apart, that have the values and changes of the first task: timed by the same launches, or counted."""
+
+    def cells(of: Section, name: str) -> list[tuple[str, Cell]]:
+        return [(row.label, tables.value_and_change(of, row, name)) for row in of.rows]
+
+    names = present(section, dict.fromkeys([*tables.columns(section), *SHOWN.detail]))
+    return [name for name in names if metrics.get(name).unit not in SHARES and cells(section, name) == cells(first, name)]

@@ -4,7 +4,7 @@ A column that no row has is left out; a missing number is a dash.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from harness import metrics, tags
 from harness.comparison import arms, by_launch
@@ -23,7 +23,10 @@ from harness.reports.writing.shown import SHOWN
 MARKS = SHOWN.marks
 
 SELECTED = "§"
-SELECTED_NOTE = f"{SELECTED} Epoch or setting selected on the reported rows, so the score is too high."
+SELECTED_NOTE = (
+    f"{SELECTED} Epoch or setting selected on the reported rows (`finetune.keep_best`, `search.selected_on`), "
+    "so the score is too high."
+)
 """Mark of a score, and what it says."""
 
 LEAST_SHARE = 0.1
@@ -113,7 +116,7 @@ def size_text(change: Change, unit: str) -> str:
     if exact or change.interval is None:
         return formats.percent(change.percent)
     ends = tuple(100 * end / change.baseline_mean for end in change.interval)
-    if change.percent >= formats.LARGE:
+    if formats.is_large(change.percent):
         return f"{formats.times(change.percent)} [{', '.join(map(formats.times, ends))}]{confidence}"
     return formats.difference(change.percent, "%", ends) + confidence
 
@@ -209,9 +212,9 @@ def is_judged(metric: Metric) -> bool:
     return metric.direction is not Direction.NEITHER and metric.compared is not Compared.OWN_CLOCK
 
 
-def before_after(section: Section) -> list[Table]:
+def before_after(section: Section, less: Collection[str] = ()) -> list[Table]:
     """One row per arm, one column per metric, and below them the value that is reached without reading the text."""
-    names = columns(section)
+    names = [name for name in columns(section) if name not in less]
     rows: list[list[Cell | str | int]] = [
         [escape(row.label), replicates(row), *(value_and_change(section, row, name) for name in names)] for row in section.rows
     ]
@@ -268,18 +271,19 @@ def _range(section: Section, name: str, unit: str) -> Cell | None:
     return Cell(" to ".join(dict.fromkeys(ends)), min(values), unit)
 
 
-def differences(section: Section) -> list[Table]:
+def differences(section: Section, less: Collection[str] = ()) -> list[Table]:
     """Paired differences with their interval, p and verdict; empty where no arm shares two replicates with the baseline."""
     compared, lines = [], []
     for name in columns(section):
         changes = [section.change(row, name) for row in section.rows]
-        if not _is_counted(metrics.get(name)) and any(change and change.interval for change in changes):
+        if name not in less and not _is_counted(metrics.get(name)) and any(change and change.interval for change in changes):
             compared.append(name)
     for row in section.rows:
         cells = [difference(section.change(row, name), metrics.get(name).unit) for name in compared]
         if any(cell.change for cell in cells):
             lines.append([escape(row.label), *cells])
-    return formats.readable(["arm", *(title(section, name) for name in compared)], lines) if lines else []
+    heads = ["arm", *(title(section, name) for name in compared)]
+    return formats.readable(heads, lines, formats.MOST_TESTED) if lines else []
 
 
 def pairs_text(change: Change) -> str:

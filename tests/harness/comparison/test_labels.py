@@ -307,3 +307,8 @@ def test_the_settings_that_only_other_labels_name_are_those_of_swept_keys(make_r
 def test_a_default_that_runs_do_not_record_is_said(make_run):
     run = make_run("base", params={RATE: "3e-4"}, lifted=swept("finetune.trains", "finetune.freeze_layers"))
     assert labels.unnamed_settings(run, ["base trains=lora", "base freeze_layers=3"]) == ["trains=all", "freeze_layers=null"]
+
+
+def test_a_default_is_said_as_a_command_takes_it(make_run):
+    run = make_run("base", params={"task.shuffled_words": "False"}, lifted=swept("task.shuffled_words"))
+    assert labels.unnamed_settings(run, ["base shuffled_words=true"]) == ["shuffled_words=false"]

@@ -113,6 +113,16 @@ def test_a_loss_that_falls_to_the_end_is_said_once(kinds_of, scatter):
     assert kinds_of(losses[:3]) == []
 
 
+@pytest.mark.parametrize(
+    ("model", "cure"), [("base", "raise finetune."), ("static", "as theory expects, it is a weighted count")]
+)
+def test_an_arm_that_cannot_learn_its_task_gets_no_advice(compose, model, cure):
+    (config,) = compose(f"model={model}", "task=order", "scale=tiny")
+    values = {"eval/score": 0.5, "eval/majority_score": 0.5, "eval/examples": 400.0}
+    (note,) = outcome.judged(config, [], values, {})
+    assert cure in note.text
+
+
 PRETRAINED = {"pretrain/steps": 100.0, "pretrain/unigram_entropy": 6.7}
 
 

@@ -167,7 +167,8 @@ def test_trials_of_each_arm_are_counted(make_run):
     assert "learning_rate" not in alike
     one = opening_of(make_run, {"base+mlm": tuned, "albert+mlm": {}})
     assert "**Arms were not tuned alike** (no trials: albert+mlm; 2 trials: base+mlm)" in one
-    assert opening_of(make_run, {"base+mlm": {}, "albert+mlm": {}}).endswith("No arm was tuned (`search=rate` does it).")
+    untuned = "No hyperparameters were tuned (`search=rate` tunes the learning rate)."
+    assert opening_of(make_run, {"base+mlm": {}, "albert+mlm": {}}).endswith(untuned)
 
 
 @pytest.fixture
@@ -444,6 +445,27 @@ def test_seeds_of_an_arm_with_one_warning_are_said_together(make_run):
     assert f"**Training warnings**: base on sst2, seeds 0, 1, 2 ({WARNED[tags.WARNING]})." in said
 
 
+def test_seeds_with_one_kind_of_warning_have_the_text_of_the_first(make_run):
+    runs = [
+        make_run("base", seed, {SCORE: 0.9}, **{tags.NOTES: "falling", tags.WARNING: f"it fell to {seed}"}) for seed in range(3)
+    ]
+    (said,) = findings.of_trainings(compare("s", runs))
+    assert said == "**Training warnings**: base on sst2, seeds 0, 1, 2 (the first: it fell to 0)."
+
+
+def test_arms_at_ceiling_on_several_tasks_are_named_once():
+    assert findings._places([("bag", "a"), ("order", "a"), ("bag", "b")]) == "a, b on bag; a on order"
+    assert findings._places([("bag", "a"), ("order", "a")]) == "a on bag and order"
+
+
+def test_verdicts_stand_below_the_sentence_that_an_open_hypothesis_gets(make_run):
+    said = {tags.HYPOTHESIS: "new is better", tags.HYPOTHESIS_TIME: "10", tags.STUDY: "s"}
+    runs = [make_run(arm, seed, {SCORE: 0.8 + seed / 100}, **said) for arm in ("base", "new") for seed in range(3)]
+    _, sentence, verdicts = overview.hypotheses(compare("s", runs, "base"))
+    assert sentence.startswith("**Open**")
+    assert all(one.startswith("**") and "new in score" in one for one in verdicts.items)
+
+
 def test_a_sign_says_one_thing_where_a_pretraining_has_a_warning_and_a_score_is_low(make_run):
     runs = [
         make_run("base", 0, {SCORE: 0.4, MAJORITY: 0.5, ITEMS: 400}),
@@ -481,6 +503,6 @@ def test_a_difference_below_the_noise_floor_is_named(timed, again, said):
     runs = [timed("base", times), timed("base", second, replicate="true"), timed("other", other)]
     lines = [item for block in findings.cautions(compare("s", runs, "base")) for item in block.items]
     assert (
-        any(line.startswith("**Below the noise floor**, yet significant over rounds: other in latency (+7") for line in lines)
+        any(line.startswith("**Significant over rounds, but below the noise floor**: other in latency (+7") for line in lines)
         is said
     )

@@ -128,6 +128,25 @@ def test_nothing_is_cut_and_nothing_fails(page: Page, report: Path, width: int, 
     assert page.requests() == [report.as_uri()]
 
 
+CUT = """
+[...document.querySelectorAll(".scroll:has(table)")].filter(one => one.scrollWidth > one.clientWidth)
+  .map(one => one.getAttribute("aria-label"))
+"""
+"""Tables that do not fit."""
+
+
+def test_long_verdicts_wrap_so_that_the_last_column_is_seen(browser: Page, folder: Path):
+    verdict = "−1.4 points (−2.3 %) ~ inconclusive: sampling error ± 1 point; 7 pretrainings if the effect is as measured"
+    tested = "~ inconclusive: needs 46 rounds, 5.6 min more, p 0.0012, 9 rounds"
+    cells = [Cell("0.585 ± 0.008", 0.585, "score", change=verdict), Cell("−9.8 [−15.4, −4.0] %", 1.0, "ms", change=tested)]
+    heads = ["inference throughput, device time", "score: accuracy"]
+    tables = [formats.table(["arm", *heads * 3], [["base", *cells[:1] * 6]])]
+    tables += formats.readable(["arm", *heads * 3], [["base", *cells[1:] * 6]], formats.MOST_TESTED)
+    browser.show(1280)
+    browser.open(write(folder, Section("", tables)))
+    assert browser.run(CUT) == []
+
+
 def test_a_link_to_a_folded_chapter_opens_it(browser: Page, folder: Path):
     chapters = [Section(name, ["text"]) for name in ("one", "two", "three")]
     browser.open(f"{write(folder, *chapters, small=True)}#two")

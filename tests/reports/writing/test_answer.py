@@ -21,7 +21,8 @@ def test_score_comes_before_cost_and_each_arm_has_its_verdict(scored):
     runs += scored("open", {"sst2": [0.90, 0.70, 0.82]}, {TOTAL: 2000.0})
     assert answer(compare("s", runs)) == [
         "**Score**: lost (−10.0 points) is **worse** than base; alike (within 1 point) is equivalent to base; open "
-        "(+0.7 points) is inconclusive. **Cost**: lost is best in parameters (−75.0 %); open is worse in parameters (+100.0 %)."
+        "(+0.7 points) is inconclusive. **Cost**: lost is better in parameters (−75.0 %); open is worse in parameters "
+        "(+100.0 %)."
     ]
 
 
@@ -64,12 +65,12 @@ def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(
         runs += scored(f"arm{number}", {"sst2": scores}, {TOTAL: 500.0 if number < 2 else 900.0})
     assert answer(compare("s", runs)) == [
         f"**Score**: none is better; 9 arms ({span} points) are **worse** than base. "
-        "**Cost**: arm0 (score worse), arm1 (score worse) are best in parameters (−50.0 %)."
+        "**Cost**: arm0, arm1 are best in parameters (−50.0 %). Score of arm0, arm1: worse."
     ]
 
 
 def test_the_best_of_what_is_measured_shares_its_place_with_those_within_the_margin(make_run):
-    memories = {"base": 1e9, "half": 5e8, "near": 5.1e8, "third": 6e8}
+    memories = {"base": 1e9, "half": 5e8, "near": 5.1e8, "third": 6e8, "fourth": 7e8}
     runs = [
         make_run(arm, seed, {SCORE: score, ITEMS: 1e6, MEMORY: size + 1e5 * seed})
         for arm, size in memories.items()
@@ -77,6 +78,20 @@ def test_the_best_of_what_is_measured_shares_its_place_with_those_within_the_mar
     ]
     (text,) = answer(compare("s", runs))
     assert text.endswith("**Cost**: half, near are best in inference memory (−49.0 to −50.0 %).")
+
+
+def test_what_each_of_few_arms_costs_is_said_arm_by_arm(make_run):
+    costs = {"base": (1e9, 1000.0), "large": (2e9, 2000.0), "lean": (5e8, 400.0), "mixed": (2e9, 400.0)}
+    runs = [
+        make_run(arm, seed, {SCORE: score, ITEMS: 1e6, MEMORY: size + 1e5 * seed, TOTAL: total})
+        for arm, (size, total) in costs.items()
+        for seed, score in enumerate(BASE)
+    ]
+    (text,) = answer(compare("s", runs))
+    each = "large is worse in parameters (+100.0 %) and inference memory (+100.0 %)"
+    each += "; lean is better in parameters (−60.0 %) and inference memory (−50.0 %)"
+    each += "; mixed is better in parameters (−60.0 %), but worse in inference memory (+100.0 %)."
+    assert text.endswith(f"**Cost**: {each}")
 
 
 def test_none_is_called_the_best_where_one_without_a_verdict_was_measured_to_be_better(make_run):

@@ -73,7 +73,7 @@ def test_whose_code_and_licence_weights_have_is_said_of_each_arm_that_has_them(m
     arm.tags["weights_read"] = "computed by transformers 5.23.0; new head, as none is published; licence mit"
     arm.tags["weights_read"] += "; vectors change with padding by up to 3 %"
     comparison = compare("s", [make_run(), arm])
-    blocks = section_text.chapter(comparison, comparison.sections[0], [], []).blocks
-    assert [one for one in blocks if str(one).startswith("Weights")] == [
+    notes = section_text.notes(comparison, comparison.sections[0])
+    assert [one for one in notes if one.startswith("Weights")] == [
         "Weights: fnet (computed by transformers 5.23.0, licence mit, vectors change with padding by up to 3 %)."
     ]

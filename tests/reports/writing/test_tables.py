@@ -72,7 +72,7 @@ def test_arm_without_a_score_says_why(make_run):
     untrained = "No score of free: measured without training (finetune.enabled=false)."
     assert section_text.without_score(result, measured) == [untrained]
     assert section_text.without_score(result, cola) == []
-    assert untrained in md(section_text.chapter(result, measured, [], []))
+    assert untrained in section_text.notes(result, measured)
 
 
 def test_every_difference_says_how_many_pairs_it_has(make_run):
