@@ -28,7 +28,7 @@ from harness.comparison.runs import Run, oldest_first
 from harness.comparison.section import HEADLINE, Row, Section, headline, results_of
 from harness.comparison.verdicts import Change, Evidence, Verdict, margin_of
 from harness.errors import InputError, present, some_of, unknown
-from harness.metrics import FEWEST_REPLICATES, HIGHEST_FLOOR, Direction, Margin, Metric, judged_by
+from harness.metrics import FEWEST_REPLICATES, Direction, Margin, Metric, judged_by
 from harness.plugins.decide.ledger import Ledger, change_text, look_text, overview, said
 from harness.plugins.decide.options import Gate
 from harness.plugins.judge import results
@@ -140,7 +140,7 @@ class Test:
         return Outcome.NOT_SHOWN, reason
 
     def _untestable(self, evidence: Evidence, margin: float, good: int) -> str:
-        """Why no test can decide; empty where one can: over rounds by the rule of reports."""
+        """Why no test can decide; empty where one can, or where the change is beyond the limit by more than the noise floor."""
         if evidence.tells is Tells.NOTHING:
             return str(evidence.tells.value)
         if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
@@ -149,9 +149,7 @@ class Test:
             return "noise floor unknown: no A/A replicate was timed in its session"
         floor, found = evidence.floor or 0.0, evidence.found
         far = min(found.t_test_p(-good * (margin - floor), good), found.t_test_p(-good * (margin + floor), -good))
-        if evidence.is_too_noisy:
-            return f"noise floor {by_launch.percent_text(floor)}, above {by_launch.percent_text(HIGHEST_FLOOR)}"
-        if evidence.ratio and not evidence.by_round and floor > margin and far > self.level_of_look:
+        if evidence.is_too_noisy or (evidence.ratio and floor > margin and far > self.level_of_look):
             return f"noise floor {by_launch.percent_text(floor)}, above the limit of {self.limit.text}"
         return "" if found.error else "no variance: all differences are equal, and the number of items is unknown"
 
@@ -162,13 +160,14 @@ class Test:
         return pairs_needed(evidence.found.sd, self.margin(change), evidence.found.items, self.level_of_look)
 
     def is_gain(self, tests: int) -> bool:
-        """Whether it is shown to be better, as one of so many tests; a count by the limit."""
+        """Whether it is shown to be better, as one of so many tests: beyond the noise floor, by a count by the limit."""
         change = self.change
         if change is None:
             return False
         if change.evidence is None:
             return -self.loss(change) > self.allowed(change)
-        return change.evidence.verdict(tests * LEVEL / self.level) is Verdict.BETTER
+        is_better = change.evidence.verdict(tests * LEVEL / self.level) is Verdict.BETTER
+        return is_better and abs(change.evidence.found.mean) > (change.evidence.floor or 0.0)
 
     def record(self, tests: int) -> dict[str, Any]:
         """As JSON, in units of the metric; `needed`: pairs with which an equal arm passes, or that show a gain as measured.

@@ -321,12 +321,12 @@ def test_wrong_input_is_one_line(log, capsys, arguments, message):
     assert message in text
 
 
-@pytest.mark.parametrize(("floor", "is_gain"), [(0.01, True), (0.03, True), (0.3, False)])
-def test_a_gain_of_time_is_what_the_report_calls_better(floor, is_gain):
-    """The test over rounds decides below the noise floor, too; beside a floor above the highest one nothing does."""
+@pytest.mark.parametrize(("floor", "is_gain"), [(0.01, True), (0.03, False)])
+def test_a_gain_is_beyond_the_noise_floor(floor, is_gain):
+    """What equal arms may differ by is none, however often it is repeated."""
     faster = of_differences([-0.020, -0.021, -0.019, -0.020])
     evidence = Evidence(Direction.LOWER, faster, 0.001, floor, ratio=True, timing=True, by_round=True)
-    assert (evidence.verdict() is Verdict.BETTER) is is_gain
+    assert evidence.verdict() is Verdict.BETTER
     limit = gates.Limit("inference/latency_ms_p50", None, "")
     tested = gates.Test(None, "albert", limit, SimpleNamespace(evidence=evidence))
     assert tested.is_gain(1) is is_gain

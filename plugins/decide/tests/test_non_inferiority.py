@@ -117,36 +117,24 @@ def test_a_rate_that_falls_is_a_slowdown():
     ("ratio", "floor", "reason"),
     [
         (0.5, None, "no A/A replicate"),
-        (1.0, math.log(1.4), "noise floor 40 %, above 25 %"),
+        (1.0, math.log(1.06), "noise floor 6 %, above the limit of"),
+        (0.99, math.log(1.06), "noise floor 6 %"),
         (0.5, math.log(1.4), "noise floor 40 %"),
     ],
 )
-def test_a_noise_floor_that_supports_no_verdict_fails(ratio, floor, reason):
+def test_a_noise_floor_above_what_is_allowed_fails(ratio, floor, reason):
     outcome, said = judge(timed_change(ratio, np.random.default_rng(0), floor), SLOWDOWN)
     assert outcome is Outcome.NOT_JUDGED
     assert reason in said
 
 
-@pytest.mark.parametrize(
-    ("ratio", "outcome"),
-    [(0.5, Outcome.PASSED), (1.0, Outcome.PASSED), (1.05, Outcome.NOT_SHOWN), (1.09, Outcome.INFERIOR)],
-)
-def test_over_rounds_the_test_decides_whatever_the_noise_floor(ratio, outcome):
+@pytest.mark.parametrize(("ratio", "outcome"), [(0.5, Outcome.PASSED), (2.0, Outcome.INFERIOR)])
+def test_a_change_beyond_the_limit_by_more_than_the_noise_floor_is_judged(ratio, outcome):
     assert judge(timed_change(ratio, np.random.default_rng(0), math.log(1.06)), SLOWDOWN)[0] is outcome
 
 
-@pytest.mark.parametrize(("ratio", "outcome"), [(1.0, Outcome.NOT_JUDGED), (0.5, Outcome.PASSED), (2.0, Outcome.INFERIOR)])
-def test_memory_within_its_noise_floor_is_not_judged(ratio, outcome):
-    """It is compared by seed: two processes of equal arms may differ by as much."""
-    timed = timed_change(ratio, np.random.default_rng(0), math.log(1.06))
-    found = replace(timed, evidence=replace(timed.evidence, by_round=False, timing=False))
-    decided, reason = judge(found, SLOWDOWN)
-    assert decided is outcome
-    assert ("noise floor 6 %, above the limit of" in reason) == (outcome is Outcome.NOT_JUDGED)
-
-
-@pytest.mark.parametrize(("floor", "verdict"), [(0.01, Verdict.BETTER), (0.045, Verdict.BETTER), (0.3, Verdict.INCONCLUSIVE)])
-def test_a_gain_is_one_whatever_the_noise_floor_up_to_the_highest(floor, verdict):
+@pytest.mark.parametrize(("floor", "verdict"), [(0.01, Verdict.BETTER), (0.045, Verdict.SAME)])
+def test_a_gain_within_the_noise_floor_is_none(floor, verdict):
     found = timed_change(0.96, np.random.default_rng(0), floor, rounds=30)
     assert gate.verdict([gate.Test(None, "new", SLOWDOWN, found)], 1) is verdict
 

@@ -82,7 +82,7 @@ CASES = {
         STEADY, moved(0.001), Verdict.INCONCLUSIVE, Outcome.NOT_SHOWN, Satisfies.UNSURE, "open", items=100
     ),
     "a time within the floor": Case(
-        QUIET, slowed(1.03, QUIET), Verdict.INCONCLUSIVE, Outcome.NOT_SHOWN, Satisfies.UNSURE, again=NOISY
+        QUIET, slowed(1.03, QUIET), Verdict.INCONCLUSIVE, Outcome.NOT_JUDGED, Satisfies.UNSURE, again=NOISY
     ),
     "a time beyond the floor": Case(QUIET, slowed(1.5), Verdict.WORSE, Outcome.INFERIOR, Satisfies.NO, again=AGAIN),
     "a time beside a floor that supports nothing": Case(
