@@ -19,7 +19,7 @@ EM = 0.58
 SPECIAL = shipped(__file__, dict[str, str])
 ACCENTED = "àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ"
 """Letters that LaTeX has in its own fonts; other ones are written as U+4E2D."""
-DOCUMENT = r"""% Tables of a study, by `python -m reports --format latex`. Another document that has them needs these packages.
+DOCUMENT = r"""% Tables of a study, by `python -m reports format=latex`. Another document that has them needs these packages.
 \documentclass[a4paper]{article}
 \usepackage[landscape,margin=15mm]{geometry}
 \usepackage{amssymb,array,booktabs,longtable}

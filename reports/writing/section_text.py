@@ -172,11 +172,11 @@ def conditions_differences(comparison: Comparison, section: Section) -> list[Blo
     header, rows = ["key", *names, "to compare along it"], []
     for key in keys:
         values = [escape(typed(other.facts.get(key, DASH))) for other in sections]
-        rows.append([escape(key), *values, code(f"--along {shlex.quote(key)}")])
+        rows.append([escape(key), *values, code(f"along={shlex.quote(key)}")])
     intro = (
         f"**{escape(section.task)} was run under {len(sections)} sets of conditions, which are not compared with one another.**"
     )
-    along = shlex.join(part for key in keys for part in ("--along", key))
+    along = shlex.join(f"along={key}" for key in keys)
     advice = f"{code(f'python -m reports {along}')} compares them in one table."
     return [f"{intro} They differ in:", formats.table(header, rows, left=len(header)), advice]
 

@@ -272,8 +272,8 @@ def test_overlap_is_said_in_the_section_of_its_task(make_run):
 def test_conditions_that_differ_say_how_to_compare_along_them(make_run):
     result = comparing.compare("s", [make_run(params={"pretrain.tokens": size, "x": size}) for size in "12"])
     text = md(section_text.conditions_differences(result, result.sections[0]))
-    assert "| pretrain.tokens | 1 | 2 | `--along pretrain.tokens` |" in text
-    assert "| x | 1 | 2 | `--along x` |" in text
+    assert "| pretrain.tokens | 1 | 2 | `along=pretrain.tokens` |" in text
+    assert "| x | 1 | 2 | `along=x` |" in text
 
 
 BITS, PER_TOKEN = "pretrain/heldout_bits_per_byte", "pretrain/masked_loss"

@@ -230,4 +230,4 @@ def test_other_conditions_are_named(make_run):
     base = arm(make_run, "base", [0.8, 0.81], params={"finetune.epochs": "3"})
     found = only([*base, *arm(make_run, "new", [0.8, 0.81], params={"finetune.epochs": "5"})])
     assert found.judged[0] is Outcome.NOT_JUDGED
-    assert "finetune.epochs (5, baseline 3); --along KEY" in found.judged[1]
+    assert "finetune.epochs (5, baseline 3); along=KEY" in found.judged[1]

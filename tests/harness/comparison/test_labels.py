@@ -163,8 +163,8 @@ def test_along_in_a_real_store(tracking, capsys):
             tracking.log(arm, params={DTYPE: dtype})
     assert main(["--out", "here"]) == 0
     apart = Path("here/report.md").read_text()
-    assert "| hardware.dtype | fp32 | bf16 | `--along hardware.dtype` |" in apart
-    assert "`python -m reports --along hardware.dtype` compares them in one table." in apart
+    assert "| hardware.dtype | fp32 | bf16 | `along=hardware.dtype` |" in apart
+    assert "`python -m reports along=hardware.dtype` compares them in one table." in apart
     assert main(["--out", "here", "--along", DTYPE, "--baseline", "base dtype=fp32"]) == 0
     together = Path("here/report.md").read_text()
     assert together.count(": before and after") == 1

@@ -47,9 +47,9 @@ def test_differing_conditions_are_explained_with_the_flag_that_lifts_them(make_r
     text = md(section_text.conditions_differences(result, result.sections[1]))
     assert "sst2 was run under 2 sets of conditions, which are not compared with one another." in text
     assert f"| key | {first} | {second} (this one) | to compare along it |" in text
-    assert "| finetune.epochs | 1 | 3 | `--along finetune.epochs` |" in text
-    assert "| x | – | y | `--along x` |" in text
-    assert "`python -m reports --along finetune.epochs --along x` compares them in one table." in text
+    assert "| finetune.epochs | 1 | 3 | `along=finetune.epochs` |" in text
+    assert "| x | – | y | `along=x` |" in text
+    assert "`python -m reports along=finetune.epochs along=x` compares them in one table." in text
     assert "data.name" not in text
 
 
