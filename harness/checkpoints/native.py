@@ -90,6 +90,7 @@ def _opened(path: Path) -> Iterator[Any]:
         with safe_open(path, framework="pt") as file:
             yield file
 
+
 FLOATS = ("F16", "BF16", "F32", "F64")
 """Types of weights, as safetensors names them."""
 
