@@ -91,12 +91,23 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
 
 
+FLOATS = ("F16", "BF16", "F32", "F64")
+"""Types of weights, as safetensors names them."""
+
+
 def refuse_larger(shape: EncoderConfig, *files: Path) -> None:
-    """InputError for a shape with many more numbers than the weights have; no number of either is read or allocated."""
+    """InputError for a shape with many more numbers than the weights have; no number of either is read or allocated.
+
+    Also for weights in integers or 8 bits, which need the scales of the tool that wrote them.
+    """
     sizes: list[int] = []
     for path in files:
         with _opened(path) as file:
-            sizes += [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118 - not a mapping
+            for name in file.keys():  # noqa: SIM118 - not a mapping
+                part = file.get_slice(name)
+                sizes.append(math.prod(part.get_shape()))
+                if name.endswith("weight") and (kind := part.get_dtype()) not in FLOATS:
+                    raise InputError(f"{path}: {name} has the type {kind}: expected {', '.join(FLOATS)}, without quantization")
     path, stored = files[0], sum(sizes)
     if shape.num_hidden_layers > max(MOST_LAYERS, len(sizes)):  # to build them takes time also without values
         raise InputError(f"{path} has {len(sizes):,} tensors, but its config has {shape.num_hidden_layers:,} layers")

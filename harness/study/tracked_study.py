@@ -140,8 +140,8 @@ def asked_of_reports(module: str, request: dict[str, Any]) -> Any:
         )
     except subprocess.TimeoutExpired as error:
         raise RuntimeError(f"python -m reports took longer than {LONGEST_REPORT_S:.0f} s") from error
-    if done.returncode == -signal.SIGINT:  # Ctrl-C reached that process alone
-        raise KeyboardInterrupt
+    if done.returncode == -signal.SIGINT:  # Ctrl-C; the main thread hears of it, too, unless it reached that process alone
+        raise KeyboardInterrupt if threading.current_thread() is threading.main_thread() else SystemExit
     if done.returncode:
         raise RuntimeError([f"python -m reports ended with exit code {done.returncode}", *done.stderr.strip().splitlines()][-1])
     return json.loads(done.stdout)

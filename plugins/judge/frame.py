@@ -122,6 +122,9 @@ def checked(rows: pd.DataFrame, unit: str | None = None, direction: str | None =
         if name not in rows or rows[name].isna().all():
             flag = "columns=value=COLUMN" if name == "value" else f"{name}=NAME"
             raise InputError(f"these results lack the {name} ({COLUMNS[name]}): expected a column, or {flag}")
+    for name in [name for name in rows if name in ("epoch", "step")]:
+        if (rows.reindex(columns=[*NAMES, name]).groupby([*NAMES], dropna=False)[name].nunique() > 1).any():
+            raise InputError(f"the column {name} has several values for one run: expected one, such as the last {name}")
     rows = rows.reindex(columns=[*COLUMNS])
     are_bits = rows["value"].map(type).isin([bool, np.bool_]) & rows["item"].isna()
     rows = rows.assign(value=pd.to_numeric(rows["value"], errors="coerce").astype(float))

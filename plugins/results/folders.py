@@ -12,7 +12,7 @@ from harness.errors import some_of
 from harness.plugins.judge.results import Asked, Results
 from harness.plugins.results.columns import stated
 
-BEGINNING = 1 << 10
+BEGINNING = 1 << 16
 """Bytes by which a file is told from that of another tool."""
 DATE = r"(?P<date>\d{4}-\d\d-\d\dT[\d.-]*\d)"
 """In names of files, when a run began."""

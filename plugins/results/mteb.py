@@ -15,6 +15,7 @@ from harness.plugins.results import folders
 
 TOOL = "MTEB"
 PLACES = r"(.*/(?P<arm>(?!experiments/)[^/]+)/(?P<revision>[^/]+(/experiments/[^/]+)?))/[^/]+\.json"
+BEGINS = r'(?s)\s*\{.*"(dataset_(revision|version)|mteb_\w+)"'
 
 
 def _of_task(metric: str, file: Path) -> pd.DataFrame:
@@ -31,7 +32,7 @@ def _of_task(metric: str, file: Path) -> pd.DataFrame:
 def read(path: Path, asked: Asked) -> pd.DataFrame | None:
     """A row for each subset of a task."""
     of_task = partial(_of_task, asked.metric or "main_score")
-    return folders.results(TOOL, PLACES, r'\s*\{\s*"dataset_(revision|version)"', of_task).read(path, asked)
+    return folders.results(TOOL, PLACES, BEGINS, of_task).read(path, asked)
 
 
 MTEB = Results(TOOL, read)

@@ -12,6 +12,7 @@ from mlflow.exceptions import MlflowException
 
 from harness import paths, tags
 from harness.checkpoints import find_run
+from harness.config.command_line import refuse_output
 from harness.errors import InputError, some_of
 from harness.plugins.shared import status
 from harness.plugins.trackers import mlflow_store
@@ -28,6 +29,7 @@ LISTED = 3
 
 def main(options: Delete) -> int:
     """0; 1 where the answer was no. InputError for an unknown name, for one of another folder, and while a command runs."""
+    refuse_output(options.output)
     output = Path(options.output).absolute()
     known = status.studies(options.output)
     studies = [output / name for name in (options.name, options.name + paths.OF_TRIALS) if name in known]

@@ -51,6 +51,10 @@ WRONG = [
         table(seed=0),
         "arm 'a', task 'rte', seed '0', metric 'accuracy' is in two rows: expected one for each seed and item",
     ),
+    *[
+        (table(seed=0, item=range(8), **{name: [*SEEDS, *SEEDS]}), f"the column {name} has several values for one run")
+        for name in ("epoch", "step")
+    ],
     (table(value=[math.nan] + [0.7] * 7), "seed '0', metric 'accuracy': its value is not a finite number"),
     (table(value=["much"] + [0.7] * 7), "is not a finite number"),
     (table(value=[True] + [0.7] * 7), "is not a finite number"),
@@ -252,6 +256,10 @@ def test_items_that_an_arm_lacks_are_left_out_of_all_and_said():
 def test_a_column_that_numbers_the_runs_is_not_one_of_items(numbers):
     found, expected = compared(table(item=numbers)), compared(table())
     assert change_of(found) == change_of(expected)
+
+
+def test_runs_may_end_at_different_epochs():
+    assert change_of(compared(table(epoch=range(8)))) == change_of(compared(table()))
 
 
 def test_arms_without_an_item_in_common_do_not_pair():

@@ -143,12 +143,21 @@ def test_models_that_are_loaded_in_two_ways_are_two_arms(tool, old, new, names, 
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("first", ["dataset_revision", "dataset_version"])
+@pytest.mark.parametrize("first", ["dataset_revision", "dataset_version", "mteb_dataset_name"])
 def test_results_of_mteb_without_scores_are_refused(tmp_path: Path, first: str):
     older = copied("mteb", tmp_path) / "made__tiny-a" / ("0" * 39 + "1") / "Older.json"
     older.write_text(json.dumps({first: None, "mteb_version": "1.1.1", "test": {"cos_sim": {"pearson": 0.8}}}))
     with pytest.raises(InputError, match=r"Older\.json' has no scores, as before MTEB 1\.11: evaluate anew, or leave it out"):
         results.rows_of(tmp_path, Asked())
+
+
+@pytest.mark.parametrize("first", ["task_name", "mteb_version", "evaluation_time", "scores"])
+def test_results_of_mteb_may_begin_with_any_key(tmp_path: Path, first: str):
+    expected = read("mteb", FIXTURES / "mteb")
+    for file in copied("mteb", tmp_path).rglob("Colours.json"):
+        output = json.loads(file.read_text())
+        file.write_text(json.dumps({first: output.pop(first), **output}))
+    pd.testing.assert_frame_equal(read("mteb", tmp_path / "mteb"), expected)
 
 
 def test_items_of_other_documents_do_not_pair(tmp_path: Path):

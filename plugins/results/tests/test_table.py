@@ -193,6 +193,13 @@ def test_two_splits_are_refused_unless_they_are_tasks(tmp_path):
     assert {*checked(columns={"task": "Split"})["task"]} == {"train", "test"}
 
 
+def test_a_run_with_several_epochs_is_refused_though_its_rows_are_numbered(tmp_path):
+    rows = [f"{4 * arm + epoch},{'ab'[arm]},0,{epoch},0.5" for arm in (0, 1) for epoch in range(4)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,model,seed,Epoch,accuracy", *rows]))
+    with pytest.raises(InputError, match=r"^the column epoch has several values for one run: expected one, such as the last"):
+        results.checked([results.rows_of(tmp_path / "a.csv", Asked(task="t"))], Asked(task="t"))
+
+
 def test_lists_of_other_columns_are_passed_over_and_other_files_are_of_other_tools(tmp_path):
     deep = JSON[1].replace("[[]]", "[" * 100 + "]" * 100)
     assert read(tmp_path, "a.jsonl", f"{JSON[0]}\n{deep}")["value"] == [1.0, 0.5]

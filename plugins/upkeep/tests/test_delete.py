@@ -1,5 +1,6 @@
 """`python -m harness delete`: a study or a run goes from the folder and the store; what other runs need is named first."""
 
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from harness import paths, records
+from harness.errors import InputError
 from harness.plugins.upkeep import delete
 from harness.tracking.run_log import Record
 
@@ -85,3 +87,9 @@ def test_nothing_goes_while_a_command_runs(results, run_harness):
     assert done.returncode == 2
     assert "is in use by a running command: wait until it ends" in done.stderr
     assert (results / "sweep" / paths.PLAN).exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match=r"must be a writable folder: .* is not writable$"):
+        delete.main(SimpleNamespace(name="sweep", output=str(tmp_path), uri=None, yes=True))

@@ -1,16 +1,18 @@
 """Encoders that transformers computes: read from folders as it writes them, cut, with its head for masked tokens."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
 import sentencepiece
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from harness.checkpoints import foreign, huggingface, native
-from harness.config.choices import TaskKind
+from harness.config.choices import Provider, TaskKind
 from harness.config.schema import ModelConfig, PretrainConfig, RunConfig, TaskConfig
 from harness.data import published
 from harness.errors import InputError
@@ -304,6 +306,18 @@ def test_files_that_lack_a_tensor_are_refused(folders, tmp_path):
     model.save_pretrained(tmp_path, state_dict=state)
     with pytest.raises(InputError, match=r"lack tensors of BertModel: encoder.layer.1.output.dense.weight"):
         foreign.load_published(tmp_path, Foreign(shape_of(tmp_path)), "x")
+
+
+@pytest.mark.parametrize("provider", [Provider.transformers, Provider.native], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn, torch.bool], ids=str)
+def test_weights_in_8_bits_are_refused_as_their_scales_are_not_read(folders, tmp_path, dtype, provider):
+    state = load_file(folders / "bert" / "model.safetensors")
+    matrices = {name: one.to(dtype) for name, one in state.items() if name.endswith("query.weight")}
+    save_file(state | matrices, tmp_path / "model.safetensors")
+    shutil.copy(folders / "bert" / "config.json", tmp_path)
+    config = RunConfig(model=ModelConfig(init_from=str(tmp_path), provider=provider))
+    with pytest.raises(InputError, match=r"query\.weight has the type \w+: expected F16, BF16, F32, F64, without"):
+        huggingface.checkpoint_of(config)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import functools
 import re
 import shlex
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -182,9 +183,21 @@ def test_studies_with_similar_names_have_folders_of_their_own():
     assert len({paths.report_folder("multirun", study) for study in ("a b", "a_b", "a%b", "_a", ".a")}) == 5
 
 
-def test_an_interrupt_of_the_report_alone_interrupts_the_command(small_config, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch):
     (tmp_path / "interrupted.py").write_text("def main():\n    raise KeyboardInterrupt\nmain()\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def test_an_interrupt_while_the_first_table_is_made_says_nothing(interrupted, monkeypatch, capsys):
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    thread = threading.Thread(target=tracked_study.asked_of_reports, args=["interrupted", {}])
+    thread.start()
+    thread.join()
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_of_the_report_alone_interrupts_the_command(small_config, interrupted, monkeypatch, capsys):
     monkeypatch.setattr(tracked_study, "REPORTER", "interrupted")
     with pytest.raises(KeyboardInterrupt):
         tracked_study.write_report(small_config, ["base"])
