@@ -89,4 +89,13 @@ def command() -> str:
 
 def called(output: str, study: str) -> str:
     """The command that says what is missing of the study."""
-    return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else [f"output={output}"])])
+    return shlex.join(["python", "-m", "harness", "status", study, *_place(output)])
+
+
+def report(output: str, study: str, uri: str | None) -> str:
+    """The command that makes the report of the study."""
+    return shlex.join(["python", "-m", "reports", f"study={study}", *_place(output), *([f"tracking.uri={uri}"] if uri else [])])
+
+
+def _place(output: str) -> list[str]:
+    return [] if output == "multirun" else [f"output={output}"]

@@ -62,7 +62,8 @@ def write_report(config: RunConfig, baselines: Sequence[str]) -> Path | None:
     except RuntimeError as error:
         console.problem(f"no report: {redacted(str(error))}")
         return None
-    if shown := document.first_screen(document.read((folder / document.FILE).read_bytes()).screen):
+    command = plan_file.report(config.output, config.study, config.tracking.uri)
+    if shown := document.first_screen(document.read((folder / document.FILE).read_bytes()).screen, command):
         console.result(f"\n{shown}\n")
     console.result(f"Report{'' if done == 'written' else ' (unchanged)'}: {os.path.relpath(folder / 'report.html')}")
     return folder
@@ -171,7 +172,7 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
                 single, place = planned[0].config, os.path.relpath(planned[0].folder)
                 if single.report and (planned[0].folder / run_log.TIMING).exists():
                     show_table(planned)
-                command = plan_file.called(single.output, single.study).replace("harness status", "reports --study")
+                command = plan_file.report(single.output, single.study, single.tracking.uri)
                 console.result(f"Results: {place}. Report: {command}. To compare: -m model=A,B")
         status = "finished"
     finally:

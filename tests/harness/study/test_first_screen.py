@@ -24,14 +24,17 @@ SCREEN = Screen(
 
 
 def test_table_legend_further_columns_and_the_answer_stand_below_each_other():
-    assert first_screen(SCREEN).splitlines() == [
+    assert first_screen(SCREEN, "python -m reports study='a  b'").splitlines() == [
         "arm           accuracy ↑  parameters, M ↓",
         "-----------------------------------------",
         "base       0.800 ± 0.010              2.0",
         "small_one  0.790 ± 0.010              1.0",
         "           −1.0 points ~        −50.0 % ▲",
         "",
-        "▲ better, ~ inconclusive. More: latency (python -m reports columns=all).",
+        "▲ better, ~ inconclusive.",
+        "",
+        "More columns: latency",
+        "  python -m reports study='a  b' columns=all",
         "",
         "Score: small_one (−1.0 points) is inconclusive.",
     ]
@@ -41,9 +44,9 @@ def test_table_legend_further_columns_and_the_answer_stand_below_each_other():
 @pytest.mark.parametrize(("columns", "more"), [("41", "latency"), ("40", "parameters, latency")])
 def test_a_narrow_terminal_names_the_columns_that_do_not_fit(monkeypatch, columns, more):
     monkeypatch.setenv("COLUMNS", columns)
-    lines = first_screen(SCREEN).splitlines()
+    lines = first_screen(SCREEN, "reports").splitlines()
     assert max(map(len, lines)) <= int(columns)
-    assert f"More: {more} (" in " ".join(lines)
+    assert f"More columns: {more}" in lines
 
 
 def test_asked_columns_are_all_there_on_a_narrow_terminal(monkeypatch):
