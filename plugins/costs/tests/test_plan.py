@@ -122,7 +122,7 @@ def test_times_add_up(monkeypatch):
     assert plan.summary(groups, Timing(2, 1, (4, 5), 2.0)) == [
         "6 runs: 1 done, 5 to do",
         "Training and evaluation: about 3 min 50 s, one after the other",
-        "Timing: 2 variants and 1 A/A replicate, 4 to 5 rounds: about 24 s to 30 s (measure=none skips it)",
+        "Timing: 2 models and 1 A/A replicate, 4 to 5 rounds: about 24 s to 30 s (measure=none skips it)",
         "In all about 4 min 14 s to 4 min 20 s",
     ]
     table = plan.rows(groups).splitlines()
