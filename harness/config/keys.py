@@ -110,11 +110,14 @@ def _place(key: str) -> tuple[int, str]:
 def unknown_choice(group: str, name: str, candidates: Iterable[str]) -> InputError:
     """The error for a choice that a group does not have; `base` is meant by model=bert, `sst2` by task=sst-2."""
     candidates = sorted(candidates)
+    if group == "task" and "." in name:
+        raise InputError(f"unknown task {name!r}: a file is task=own task.file={name}")
     plain = re.sub(r"[-\s]", "_", name.lower().rpartition("/")[2])
     matches = [choice for choice in candidates if re.sub(r"\W|_", "", choice) == re.sub(r"\W|_", "", plain)]
     others = synonyms()["choices"].get(group, {})
     matches = matches or [choice for choice in candidates if plain in others.get(choice, "").split()]
-    return unknown(group, name, candidates, group, matches or difflib.get_close_matches(name, candidates, n=1))
+    near = matches or difflib.get_close_matches(name, candidates, n=1)
+    return unknown(group, name, candidates, group, near, f"python -m harness --help {group}")
 
 
 # Pages of --help

@@ -32,7 +32,7 @@ def main(options: Status) -> int:
             f"output={options.output!r} has no studies: start one, such as python -m harness -m model=base,static task=order"
         )
     if options.study is not None and options.study not in studies:
-        raise unknown("study", options.study, studies, "status")
+        raise unknown("study", options.study, studies, "STUDY")
     selected = studies if options.study is None else [options.study]
     commands = {study: status.of_study(options.output, study) for study in selected}
     for study, ran in commands.items():

@@ -253,7 +253,7 @@ def test_several_studies_are_a_line_each(planned, run_harness, output):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["x"], "unknown study 'x'; choices for `status`: s"),
+        (["x"], "unknown study 'x'; choices for `STUDY`: s"),
         (["output=nowhere"], "output='nowhere' is not a folder: expected the folder of the runs"),
         (["output=."], "output='.' has no studies: start one, such as python -m harness -m model=base,static task=order"),
     ],

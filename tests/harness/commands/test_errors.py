@@ -26,12 +26,15 @@ configs:
 
 
 MODELS = ", ".join(sorted(path.stem for path in conf_directory().glob("model/*.yaml"))) + "\n"
-ENHANCEMENTS = ", ".join(sorted(path.stem for path in conf_directory().glob("enhancement/*.yaml"))) + "\n"
 EXPERIMENTS = ", ".join(sorted(path.stem for path in conf_directory().glob("experiment/*.yaml"))) + "\n"
 TYPED = yaml.safe_load(Path(__file__).with_name("errors.yaml").read_text()) | {
-    "model=bse": ["unknown model 'bse'", "did you mean 'base'", "choices for `model`: " + MODELS],
+    "model=bse": ["unknown model 'bse'", "did you mean 'base'", "all choices: python -m harness --help model\n"],
     "-m model=base,nope": ["unknown model 'nope'", MODELS],
-    "enhancement=[swiglu,window]": ["'window'", "did you mean 'windowed'", f"choices for `enhancement`: {ENHANCEMENTS}"],
+    "enhancement=[swiglu,window]": [
+        "'window'",
+        "did you mean 'windowed'",
+        "all choices: python -m harness --help enhancement\n",
+    ],
     "+experiment=all": ["unknown experiment 'all'", EXPERIMENTS],
     "finetune.batch_size=" + "9" * 400: ["finetune.batch_size=999", "must be at most 1000000000"],
     "study=\udcff": ["study=\\udcff is not UTF-8: expected text\n"],
@@ -297,6 +300,16 @@ def test_unknown_names_nearest_and_all_choices():
     error = unknown("dish", "sup", ["soup", "salad"], "menu.first")
     assert isinstance(error, InputError)
     assert str(error) == "unknown dish 'sup'; did you mean 'soup'? choices for `menu.first`: salad, soup"
+
+
+def test_beside_a_near_name_few_of_many_choices_are_listed():
+    many = [f"soup{number}" for number in range(20)]
+    shown = str(unknown("dish", "soup1x", many, "menu"))
+    assert shown.startswith("unknown dish 'soup1x'; did you mean 'soup1'? choices for `menu`: soup1, soup19, ")
+    assert shown.endswith(" and 12 more")
+    assert shown.count("soup") == 2 + 8
+    assert str(unknown("dish", "soup1x", many, "menu", page="--help menu")).endswith("'soup1'? all choices: --help menu")
+    assert str(unknown("dish", "tea", many, "menu", page="--help menu")).count("soup") == 20
 
 
 def test_unknown_without_choices_says_none():
