@@ -75,6 +75,11 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
             return meant[0]
         if meant:
             raise InputError(f"{text!r} is ambiguous ({len(meant)} runs): {_listed(meant)}; give a longer prefix or the run id")
+    if text in numbers_of:
+        raise InputError(
+            f"{text!r} is a study; compare takes two runs. Two studies in one table: python -m reports study=A study=B; "
+            "one tested against the other: python -m reports gate study=B against=A max_drop=1%"
+        )
     where = f"study {' or '.join(map(repr, names))}" if names else "the tracking store"
     newest = sorted((run for run in runs if not run.is_aa_replicate), key=lambda run: -run.started)
     raise InputError(
@@ -84,8 +89,8 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
 
 
 def _listed(runs: list[Run]) -> str:
-    names = [f"{run.run_id} ({run.tags.get(tags.STUDY)}/{folders.name_of(run) or run.name})" for run in runs]
-    return some_of(names, LISTED)
+    of_folders = ((folders.name_of(run), run) for run in runs)
+    return some_of([f"{run.tags.get(tags.STUDY)}/{name}" if name else run.run_id for name, run in of_folders], LISTED)
 
 
 def differing(first: Run, second: Run) -> dict[str, list[Setting]]:
@@ -117,20 +122,26 @@ def numbers(first: Run, second: Run) -> list[Number]:
         compares = compares and (first.task == second.task or not name.startswith("eval/"))
         if a is not None or b is not None:
             every.append(Number(metric, a, b, None if a is None or b is None or not compares else b - a))
-    leading = {metrics.judged_by(name, first.metrics.get): place for place, name in enumerate(SHOWN.overview)}
+    leading = [*main_results(first)]
 
     def place(one: Number) -> tuple[int, int, str, bool]:
-        group = one.metric.name.partition("/")[0]
-        return leading.get(one.metric.name, len(leading)), (*GROUPS, group).index(group), group, one.change is None
+        group, name = one.metric.name.partition("/")[0], one.metric.name
+        first_place = leading.index(name) if name in leading else len(leading)
+        return first_place, (*GROUPS, group).index(group), group, one.change is None
 
     return sorted(every, key=place)
 
 
-NO_VERDICT = (
-    "Single runs are not evidence: a difference of trained or timed numbers may be chance. Times have a verdict only if both "
-    "were launched side by side in one session. "
-    "`python -m reports` compares arms by their replicates."
-)
+def main_results(run: Run) -> dict[str, str]:
+    """Metric -> its title, of those that a report opens with."""
+    titles = SHOWN.overview | {name: metrics.get(name).title for name in SHOWN.overview_of_pretrainings}
+    return {metrics.judged_by(name, run.metrics.get): title for name, title in titles.items()}
+
+
+TYPED = {"None": "null", "True": "true", "False": "false"}
+"""Value as it is tracked -> as it is typed."""
+NO_VERDICT = "Single runs are not evidence: verdicts need 3 seeds of each arm (python -m reports)."
+NO_CHANGE = f" {DASH}: missing, or times that were not taken side by side."
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
 NAME_WIDTH, VALUE_WIDTH = 46, 18
 
@@ -151,35 +162,38 @@ def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
     names = []
     for letter, run in zip("AB", (first, second), strict=True):
         names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {formats.date(run.started)})")
-    parts = [
+    results, titles = numbers(first, second), main_results(first)
+    main = [_row(number, titles[number.metric.name]) for number in results if number.metric.name in titles]
+    compared = [one for one in results if one.metric.name in titles and one.change is not None]
+    said = "; ".join(f"{titles[one.metric.name]} {_change(one)}" for one in compared)
+    answer = f"B against A: {said or 'no main result compares'}."
+    note = NO_VERDICT + NO_CHANGE * any(change == DASH for *_, change in main)
+    parts = [("Main results", ["metric", "A", "B", "change"], main)] + [
         (
             f"{part.capitalize()}: {counted(len(rows), 'difference')}",
             ["key", "A", "B"],
-            [[DASH if text is None else _rounded(text) if part == "environment" else text for text in row] for row in rows],
+            [
+                [DASH if text is None else TYPED.get(text, text) if part == "settings" else _rounded(text) for text in row]
+                for row in rows
+            ],
         )
         for part, rows in differing(first, second).items()
     ]
-    results = numbers(first, second)
     equal = sum(number.first == number.second for number in results)
-    hidden = " (--all shows them)" if equal and not every else ""
-    parts.append(
-        (
-            f"Numbers: {counted(len(results) - equal, 'difference')}; equal: {equal}{hidden}",
-            ["metric", "A", "B", "change"],
-            [_number(number) for number in results if every or number.first != number.second],
-        )
-    )
+    heading = f"Numbers: {counted(len(results) - equal, 'difference')}; equal: {equal}"
+    every_number = [_row(number, number.metric.name) for number in results]
+    parts += [(heading, ["metric", "A", "B", "change"], every_number) if every else (f"{heading} (--all shows them)", [], [])]
     if is_markdown:
         escaped = [(head, columns, [[*map(formats.escape, row)] for row in rows]) for head, columns, rows in parts]
         sections = [Section(head, [formats.table(columns, rows)] if rows else []) for head, columns, rows in escaped]
         blocks = [f"- {formats.escape(name)}" for name in names]
-        return "\n\n".join([*blocks, *(text for section in sections for text in markdown(section)), NO_VERDICT])
+        return "\n\n".join([*blocks, answer, note, *(text for section in sections for text in markdown(section))])
     tables = []
     for heading, head, rows in parts:  # long texts are cut in the middle, where both ends tell values apart
         room = (WIDTH - NAME_WIDTH) // 2 - 2 if len(head) == 3 else VALUE_WIDTH
         lines = [tuple(_cut(text, room if column else NAME_WIDTH) for column, text in enumerate(row)) for row in rows]
         tables += [heading, *([table(tuple(head), lines, "lll" if len(head) == 3 else "lr")] if rows else [])]
-    return "\n\n".join(["\n".join(names), *tables, wrapped(NO_VERDICT)])
+    return "\n\n".join(["\n".join(names), wrapped(answer), wrapped(note), *tables])
 
 
 def _rounded(text: str) -> str:
@@ -187,13 +201,19 @@ def _rounded(text: str) -> str:
     return f"{float(text):.4g}" if re.fullmatch(r"\d+\.\d{4,}", text) else text
 
 
-def _number(number: Number) -> list[str]:
-    unit, change = number.metric.unit, DASH
-    values = [DASH if value is None else formats.value(value, unit) for value in (number.first, number.second)]
-    if number.change is not None:
-        in_units = unit in SHARES or number.percent is None
-        change = formats.difference(number.change, unit) if in_units else formats.percent(number.percent)
-    return [number.metric.name, *values, change]
+def _row(number: Number, title: str) -> list[str]:
+    """Title with the unit, both values, and the change."""
+    unit, both = number.metric.unit, (number.first, number.second)
+    scale = formats.scaling(unit, max(filter(None, both), key=abs, default=0.0))[:2]
+    values = [DASH if value is None else formats.value(value, unit, scale=scale) for value in both]
+    return [", ".join(filter(None, [title, scale[1]])), *values, _change(number)]
+
+
+def _change(number: Number) -> str:
+    if number.change is None:
+        return DASH
+    in_units = number.metric.unit in SHARES or number.percent is None
+    return formats.difference(number.change, number.metric.unit) if in_units else formats.percent(number.percent)
 
 
 def _cut(text: str, width: int) -> str:

@@ -93,7 +93,7 @@ def test_verbose_shows_the_traceback_and_where_configuration_is_read_from(run_mo
     assert done.returncode == 2
     assert "[harness.config.compose][DEBUG] configuration is read from " in done.stderr
     assert "Traceback (most recent call last):" in done.stderr
-    assert done.stderr.splitlines()[-1] == "harness: finetune.epochs=0.0 must be above 0"
+    assert done.stderr.splitlines()[-1] == "harness: finetune.epochs=0 must be above 0"
 
 
 @pytest.mark.parametrize("value", [None, "0"])

@@ -45,7 +45,7 @@ def test_key_is_found_by_its_meaning_its_last_part_or_its_spelling(unknown, mean
 )
 def test_choice_is_found_by_its_meaning_its_letters_or_its_spelling(group, unknown, meant):
     line = str(unknown_choice(group, unknown, names(group)))
-    assert line.startswith(f"unknown {group} {unknown!r}; did you mean {meant!r}? all choices: python -m harness --help {group}")
+    assert line == f"unknown {group} {unknown!r}; did you mean {meant!r}? all choices: python -m harness --help {group}"
 
 
 def test_synonyms_are_of_keys_and_choices_that_there_are_and_no_names_of_others():
