@@ -158,10 +158,10 @@ WIDE_HEAD = 16
 """Columns by which a header may exceed its cells before it wraps."""
 
 
-def first_screen(screen: Screen | None, command: str = "", is_last: bool = True) -> str:
+def first_screen(screen: Screen | None, command: str = "add", is_last: bool = True) -> str:
     """The table as it fits the terminal, with its legend, and in the last one the answer; empty where there is none.
 
-    `command` prints the table; with `columns=all` it names what does not fit.
+    `command` prints it anew, with `columns=all` as a whole.
     """
     if screen is None:
         return ""
@@ -170,7 +170,7 @@ def first_screen(screen: Screen | None, command: str = "", is_last: bool = True)
         more.insert(0, shown.head[-1].partition(",")[0])
         shown = Table(shown.head[:-1], [row[:-1] for row in shown.rows])
     parts = [*in_terminal(shown), *in_terminal(" ".join(screen.notes))]
-    if more and command:
+    if more and is_last:
         columns = wrapped(unmarked(f"More columns: {', '.join(more)}"))
         parts.append(f"{columns}\n  {command} columns=all")
     return "\n\n".join(filter(None, [*parts, *(in_terminal(screen.answer) if is_last else [])]))

@@ -232,13 +232,6 @@ class Grammar:
         return not equals or Path(text).exists() or not (self._composed or difflib.get_close_matches(name, self._typed))
 
 
-def typed(options: Any) -> list[str]:
-    """The keys that differ from their defaults, as they are typed."""
-    given = [(option, vars(options)[option.field]) for option in Grammar(type(options)).keys.values()]
-    changed = [(option, value) for option, value in given if value != option.default]
-    return [f"{option.name}={one}" for option, value in changed for one in (value if option.is_list else [value])]
-
-
 def _add(values: dict[str, Any], option: Option, text: str) -> None:
     """Sets the value of the option, or adds one to a list; InputError for a text that it cannot be."""
     if not text:

@@ -2,15 +2,13 @@
 
 import contextlib
 import os
-import shlex
 import shutil
 from collections.abc import Container, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
-from harness import document, grammar, paths
+from harness import document, paths
 from harness.errors import InputError, writing
 from harness.reports import render
 from harness.reports.chapters.added import added
@@ -121,9 +119,8 @@ def main(options: Report) -> int:
     """Prints the table, the answer and, last, the path of the page or of the first file; returns 0."""
     with still_line("writing the report: some seconds, a minute for hundreds of runs"):
         files = _written(options)
-    command = shlex.join(["python", "-m", "reports", *grammar.typed(replace(options, columns=(), to=None))])
     for path, content in files.items():
-        if path.name == document.FILE and (shown := document.first_screen(document.read(content).screen, command)):
+        if path.name == document.FILE and (shown := document.first_screen(document.read(content).screen)):
             print(shown, end="\n\n")
         if path.name == "overview.tex":
             print(f"{path}: the table of all arms, for \\input")

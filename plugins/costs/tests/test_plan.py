@@ -21,7 +21,7 @@ SMALL += ["finetune.max_steps=2", "hardware.threads=1"]
 def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output):
     done = run_harness(*SMALL, "measure=none", f"output={output}", "report=false")
     assert done.returncode == 0
-    assert re.search(r"^Results: .*/base-tiny-bag-0-\w+\. Report: python -m reports --study default output=", done.stdout, re.M)
+    assert re.search(r"^Results: .*/base-tiny-bag-0-\w+\. Report: python -m reports study=default output=", done.stdout, re.M)
     before = sorted(output.glob("default/*/*"))
     shown = run_harness("plan", "-m", *SMALL, "measure=none", "model=shared,base,albert", "seed=0,1", f"output={output}")
     assert shown.returncode == 0, shown.stderr
