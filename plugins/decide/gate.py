@@ -488,11 +488,7 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
     notes += ["Levels above 90 %: corrected for sequential testing."] if {*levels} - {"", "90 %"} else []
     notes += [f"Not judged, as {options.against!r} does not have it: {', '.join(without)}."] if without else []
     notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]
-    unjudged = Outcome.NOT_JUDGED.value
-    verdicts = grouped(
-        (unjudged if {test["outcome"] for test in one["tests"]} == {unjudged} else said(one["verdict"]), one["arm"])
-        for one in candidates
-    )
+    verdicts = grouped((said(candidate), candidate["arm"]) for candidate in candidates)
     lines += [*(wrapped(note, 2, "-") for note in notes), *(wrapped(f"{one}: {', '.join(of)}") for one, of in verdicts.items())]
     failed = Counter(test["outcome"] for _, test in tested if test["outcome"] != Outcome.PASSED.value)
     idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]

@@ -14,6 +14,7 @@ from harness.plugins.shared import status
 from harness.plugins.shared.status import CommandStatus, RunStatus
 from harness.plugins.upkeep.options import Status
 from harness.redact import HIDDEN
+from harness.study import plan_file
 from harness.terminal import WIDTH, counted, wrapped
 from harness.tracking.run_log import State, shortened
 
@@ -36,7 +37,7 @@ def main(options: Status) -> int:
     selected = studies if options.study is None else [options.study]
     commands = {study: status.of_study(options.output, study) for study in selected}
     for study, ran in commands.items():
-        print(_details(study, ran) if len(selected) == 1 else _summary(study, ran))
+        print(_details(study, ran, options.output) if len(selected) == 1 else _summary(study, ran))
     if len(selected) > 1:
         where = "" if options.output == Status.output else f" {shlex.quote(f'output={options.output}')}"
         print(f"python -m harness status STUDY{where} lists warnings, what is missing and why, and the command")
@@ -58,7 +59,7 @@ def _summary(study: str, ran: list[CommandStatus]) -> str:
     return ", ".join([f"{study}: {len(runs) - counts['missing']} of {counted(len(runs), 'run')} complete", *more])
 
 
-def _details(study: str, ran: list[CommandStatus]) -> str:
+def _details(study: str, ran: list[CommandStatus], output: str) -> str:
     heading = _summary(study, ran)
     if len(ran) == 1:
         heading = f"{study}: {counted(len(ran[0].runs), 'run')}: {ran[0].counts()}"
@@ -66,14 +67,13 @@ def _details(study: str, ran: list[CommandStatus]) -> str:
     listed = _by_seed([run for run in _distinct(ran) if run.said or not run.is_complete])
     width, given = max(map(len, listed), default=0), set[str]()
     rows = ["\n".join(_line(title, run, width, given) for title, run in listed.items())] * bool(listed)
-    gap = "\n\n" if listed or not all(command.is_complete for command in ran) else "\n"
-    return gap.join([heading, *rows, *(_ending(command, len(ran) > 1) for command in ran)])
+    endings = [_ending(command, len(ran) > 1) for command in ran if not command.is_complete]
+    report = plan_file.called(output, study.removesuffix(paths.OF_TRIALS), "reports study=")
+    return ("\n\n" if listed or endings else "\n").join([heading, *rows, *(endings or [f"Complete. Report: {report}"])])
 
 
 def _ending(command: CommandStatus, is_one_of_several: bool) -> str:
-    """The command, and what it needs to complete its runs."""
-    if command.is_complete:
-        return f"Complete. To run it again from scratch: {command.command} rerun=true"
+    """The command, and what it needs to complete its runs, of which some are missing."""
     count = f"{len(command.missing)} of {counted(len(command.runs), 'run')} missing."
     lines = [count] * is_one_of_several
     diverged = [run for run in command.missing if run.state == "diverged"]

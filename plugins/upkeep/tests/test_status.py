@@ -116,8 +116,8 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
         laid_out(item, status="finished", session=True)
     done = run_harness("status", f"output={output}")
     assert done.returncode == 0
-    repeated = shlex.join(["python", "-m", "harness", "-m", "seed=1,2", f"output={output}"])
-    assert done.stdout == f"s: 2 runs: 2 finished\nComplete. To run it again from scratch: {repeated} rerun=true\n"
+    place = shlex.quote(f"output={output}")
+    assert done.stdout == f"s: 2 runs: 2 finished\nComplete. Report: python -m reports study=s {place}\n"
 
 
 @pytest.mark.parametrize(
@@ -148,15 +148,17 @@ def test_several_commands_have_one_heading_and_one_table(planned, run_harness, o
     done = run_harness("status", f"output={output}")
     heading, *rest = done.stdout.splitlines()
     assert (done.returncode, heading) == (0, "s: 2 of 2 runs complete, 1 with a warning, from 2 commands")
-    assert (
-        done.stdout.count("still fell"),
-        sum(line.startswith("Complete. To run it again from scratch: ") for line in rest),
-    ) == (1, 2)
+    assert (done.stdout.count("still fell"), rest[-1].startswith("Complete. Report: "), done.stdout.count("Complete.")) == (
+        1,
+        1,
+        1,
+    )
     planned("seed=2,3")
     done = run_harness("status", f"output={output}")
     assert done.stdout.splitlines()[0] == "s: 2 of 3 runs complete, 1 missing, 1 with a warning, from 3 commands"
     assert done.stdout.count("s: ") == done.stdout.count("not started") == 1
     assert "\n\n1 of 2 runs missing.\nTo complete it:\n" in done.stdout
+    assert "Complete." not in done.stdout
 
 
 @pytest.mark.long
@@ -193,7 +195,7 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     ended = run_harness("status", "s-search", f"output={output}")
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (
         0,
-        f"Complete. To run it again from scratch: {command}{where} rerun=true",
+        f"Complete. Report: python -m reports study=s{where}",
     )
     (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
     done = run_harness("status", "s-search", f"output={output}")
