@@ -10,7 +10,7 @@ from harness.comparison import arms
 from harness.comparison.launches import SHARED
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
-from harness.document import DASH, Section, markdown
+from harness.document import DASH, Block, Bullets, Section, in_terminal, markdown
 from harness.errors import InputError, some_of
 from harness.metrics import Compared, Metric
 from harness.plugins.decide.options import Compare
@@ -20,7 +20,7 @@ from harness.reports.reading.store import Reader
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES
 from harness.reports.writing.shown import SHOWN
-from harness.terminal import WIDTH, counted, table, wrapped
+from harness.terminal import counted
 
 ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
 LISTED = 5
@@ -122,12 +122,11 @@ def numbers(first: Run, second: Run) -> list[Number]:
         compares = compares and (first.task == second.task or not name.startswith("eval/"))
         if a is not None or b is not None:
             every.append(Number(metric, a, b, None if a is None or b is None or not compares else b - a))
-    leading = [*main_results(first)]
+    leading = {name: place for place, name in enumerate(main_results(first))}
 
     def place(one: Number) -> tuple[int, int, str, bool]:
-        group, name = one.metric.name.partition("/")[0], one.metric.name
-        first_place = leading.index(name) if name in leading else len(leading)
-        return first_place, (*GROUPS, group).index(group), group, one.change is None
+        group = one.metric.name.partition("/")[0]
+        return leading.get(one.metric.name, len(leading)), (*GROUPS, group).index(group), group, one.change is None
 
     return sorted(every, key=place)
 
@@ -138,12 +137,13 @@ def main_results(run: Run) -> dict[str, str]:
     return {metrics.judged_by(name, run.metrics.get): title for name, title in titles.items()}
 
 
-TYPED = {"None": "null", "True": "true", "False": "false"}
-"""Value as it is tracked -> as it is typed."""
-NO_VERDICT = "Single runs are not evidence: verdicts need 3 seeds of each arm (python -m reports)."
-NO_CHANGE = f" {DASH}: missing, or times that were not taken side by side."
+NO_VERDICT = (
+    "Single runs are not evidence: verdicts need 3 seeds of each arm (python -m reports). "
+    "–: missing, or times that were not taken side by side."
+)
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
-NAME_WIDTH, VALUE_WIDTH = 46, 18
+WIDTHS = (46, 25, 25, 25)
+"""Of the columns on a terminal, at most."""
 
 
 def main(options: Compare) -> int:
@@ -159,41 +159,32 @@ def main(options: Compare) -> int:
 
 
 def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
-    names = []
-    for letter, run in zip("AB", (first, second), strict=True):
-        names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {formats.date(run.started)})")
     results, titles = numbers(first, second), main_results(first)
-    main = [_row(number, titles[number.metric.name]) for number in results if number.metric.name in titles]
-    compared = [one for one in results if one.metric.name in titles and one.change is not None]
-    said = "; ".join(f"{titles[one.metric.name]} {_change(one)}" for one in compared)
-    answer = f"B against A: {said or 'no main result compares'}."
-    note = NO_VERDICT + NO_CHANGE * any(change == DASH for *_, change in main)
-    parts = [("Main results", ["metric", "A", "B", "change"], main)] + [
-        (
-            f"{part.capitalize()}: {counted(len(rows), 'difference')}",
-            ["key", "A", "B"],
-            [
-                [DASH if text is None else TYPED.get(text, text) if part == "settings" else _rounded(text) for text in row]
-                for row in rows
-            ],
-        )
-        for part, rows in differing(first, second).items()
+    names = [
+        f"{letter}: {run.name} ({run.run_id}, {run.status}, {formats.date(run.started)})"
+        for letter, run in {"A": first, "B": second}.items()
     ]
-    equal = sum(number.first == number.second for number in results)
-    heading = f"Numbers: {counted(len(results) - equal, 'difference')}; equal: {equal}"
-    every_number = [_row(number, number.metric.name) for number in results]
-    parts += [(heading, ["metric", "A", "B", "change"], every_number) if every else (f"{heading} (--all shows them)", [], [])]
-    if is_markdown:
-        escaped = [(head, columns, [[*map(formats.escape, row)] for row in rows]) for head, columns, rows in parts]
-        sections = [Section(head, [formats.table(columns, rows)] if rows else []) for head, columns, rows in escaped]
-        blocks = [f"- {formats.escape(name)}" for name in names]
-        return "\n\n".join([*blocks, answer, note, *(text for section in sections for text in markdown(section))])
-    tables = []
-    for heading, head, rows in parts:  # long texts are cut in the middle, where both ends tell values apart
-        room = (WIDTH - NAME_WIDTH) // 2 - 2 if len(head) == 3 else VALUE_WIDTH
-        lines = [tuple(_cut(text, room if column else NAME_WIDTH) for column, text in enumerate(row)) for row in rows]
-        tables += [heading, *([table(tuple(head), lines, "lll" if len(head) == 3 else "lr")] if rows else [])]
-    return "\n\n".join(["\n".join(names), wrapped(answer), wrapped(note), *tables])
+    main = [_row(one, titles[one.metric.name]) for one in results if one.metric.name in titles]
+    said = "; ".join(f"{title.partition(', ')[0]} {change}" for title, *_, change in main if change != DASH)
+    parts = {"Main results": main}
+    for part, settings in differing(first, second).items():
+        shown = _rounded if part == "environment" else str
+        parts[f"{part.capitalize()}: {counted(len(settings), 'difference')}"] = [
+            [DASH if text is None else shown(text) for text in row] for row in settings
+        ]
+    heading = f"Numbers: {len(results)}{' (--all lists them)' * (not every)}"
+    parts[heading] = [_row(one, one.metric.name) for one in results if every]
+    blocks: list[Block] = [
+        Bullets([*map(formats.escape, names)]),
+        f"B against A: {said or 'no main result compares'}.",
+        NO_VERDICT,
+    ]
+    for heading, rows in parts.items():  # long texts are cut in the middle, where both ends tell values apart
+        cells = [[*map(formats.escape, row if is_markdown else map(_cut, row, WIDTHS))] for row in rows]
+        of_numbers = any(len(row) > 3 for row in rows)
+        head = ["metric", "A", "B", "change"] if of_numbers else ["key", "A", "B"]
+        blocks.append(Section(heading, [formats.table(head, cells, 1 if of_numbers else 3)] if rows else []))
+    return "\n\n".join(text for block in blocks for text in (markdown if is_markdown else in_terminal)(block))
 
 
 def _rounded(text: str) -> str:
