@@ -3,7 +3,6 @@
 import codecs
 import contextlib
 import os
-import re
 import select
 import signal
 import sys
@@ -62,13 +61,8 @@ def exit_code(
         if verbose:
             _print(traceback.format_exception(error))
         several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
-        _print(
-            [
-                f"{label}: ",
-                "\n  ".join(on_one_line(" ".join(echoed(line, words).split()), LONGEST_LINE) for line in several),
-                "\n",
-            ]
-        )
+        lines = (on_one_line(" ".join(echoed(line, words).split()), LONGEST_LINE) for line in several)
+        _print([f"{label}: ", "\n  ".join(lines), "\n"])
         return 2
     except BrokenPipeError:
         poll = select.poll()
@@ -98,10 +92,10 @@ def exit_code(
 
 def echoed(line: str, words: Iterable[str]) -> str:
     """The line with numbers as they were typed: -1, not the -1.0 that was read."""
-    for key, _, values in (word.lstrip("+").partition("=") for word in words):
+    for key, _, values in (word.partition("=") for word in words):
         for value in values.split(","):
             with contextlib.suppress(ValueError):
-                line = re.sub(rf"(?<![\w.]){re.escape(f'{key}={float(value)}')}(?![\w.])", f"{key}={value}", line)
+                line = line.replace(f"{key}={float(value)} ", f"{key}={value} ")
     return line
 
 

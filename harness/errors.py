@@ -74,17 +74,14 @@ def unknown(
 ) -> InputError:
     """The error for a name that is not among `choices`: nearest name, choices, and the key to change.
 
-    `near` are better suggestions than those by spelling; beside one, more than a few choices are on a `page` of help, or the
-    nearest are listed.
+    `near` are better suggestions than those by spelling; beside one, more than a few choices are left to a `page` of help.
     """
     names = sorted(on_one_line(str(choice)) for choice in choices)
     if near is None:
         near = difflib.get_close_matches(str(name), names, n=1) if re.search(r"\w", str(name)) else []
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
-    shown = f"choices{f' for `{key}`' if key else ''}: {', '.join(names) or 'none'}"
-    if near and len(names) > FEW:
-        nearest = difflib.get_close_matches(str(name), names, n=len(names), cutoff=0)
-        shown = f"all choices: {page}" if page else shown.replace(", ".join(names), some_of(nearest, FEW))
+    of = f"choices for `{key}`" if key else "choices"
+    shown = f"all choices: {page}" if near and page and len(names) > FEW else f"{of}: {', '.join(names) or 'none'}"
     return InputError(f"unknown {kind} {str(name)!r};{hint} {shown}")
 
 
