@@ -101,8 +101,9 @@ def _place(key: str) -> tuple[int, str]:
 def unknown_choice(group: str, name: str, candidates: Iterable[str]) -> InputError:
     """The error for a choice that a group does not have; `base` is meant by model=bert, `sst2` by task=sst-2."""
     candidates = sorted(candidates)
-    if group == "task" and "." in name:
-        raise InputError(f"unknown task {name!r}: a file is task=own task.file={name}")
+    for of, sign, meant in (("task", ".", "task=own task.file="), ("model", "/", "model.init_from=")):
+        if group == of and sign in name:
+            raise InputError(f"unknown {group} {name!r}; did you mean {meant}{name}?")
     plain = re.sub(r"[-\s]", "_", name.lower().rpartition("/")[2])
     matches = [choice for choice in candidates if re.sub(r"\W|_", "", choice) == re.sub(r"\W|_", "", plain)]
     others = synonyms()["choices"].get(group, {})
