@@ -4,7 +4,9 @@ python -m harness status [STUDY] [output=multirun]
 """
 
 import os
+import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from harness import paths
@@ -20,6 +22,8 @@ from harness.tracking.run_log import State, shortened
 
 WITH_LOG = ("diverged", "out of memory", "timeout", "killed", "failed", "invalid")
 """States whose run log tells more."""
+
+NUMBER = re.compile(r"\d+(\.\d+)?")
 
 SEED = ", seed "
 """Stands before the seed in the title of a run."""
@@ -108,14 +112,29 @@ def _place(folder: Path) -> str:
 
 
 def _by_seed(runs: list[RunStatus]) -> dict[str, RunStatus]:
-    """`albert, tiny, bag, seeds 0, 1` -> the first of the runs that differ in their seed alone, and ended alike."""
+    """`albert, tiny, bag, seeds 0, 1` -> the first of the runs that differ in their seed alone, and ended alike.
+
+    Their warnings may differ in numbers; those of the first are shown.
+    """
     alike = grouped(
-        ((run.title.rpartition(SEED)[0] or run.title, run.state, run.is_untimed, run.reason, run.said, run.retries), run)
+        (
+            (
+                run.title.rpartition(SEED)[0] or run.title,
+                run.state,
+                run.is_untimed,
+                run.reason,
+                NUMBER.sub("", run.said),
+                run.retries,
+            ),
+            run,
+        )
         for run in runs
     )
     titles = {}
     for first, *others in alike.values():
         seeds = [run.title.rpartition(SEED)[2] for run in (first, *others)]
+        if any(run.said != first.said for run in others):
+            first = replace(first, said=f"seed {seeds[0]}: {first.said}")
         titles[f"{first.title.rpartition(SEED)[0]}, seeds {', '.join(seeds)}" if others else first.title] = first
     return titles
 

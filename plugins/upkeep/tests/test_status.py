@@ -161,6 +161,18 @@ def test_several_commands_have_one_heading_and_one_table(planned, run_harness, o
     assert "Complete." not in done.stdout
 
 
+def test_warnings_that_differ_in_numbers_alone_are_one_line_with_those_of_the_first_seed(planned, run_harness, output):
+    texts = ("loss still fell to 0.5: raise finetune.epochs", "loss still fell to 0.25: raise finetune.epochs", "one answer")
+    for item, text in zip(planned("seed=1,2,3"), texts, strict=True):
+        laid_out(item, status="finished", session=True)
+        notes = [{"kind": "falling", "text": text}]
+        records.write(item.folder / "result.json", {"status": "finished", "metrics": {}, "notes": notes})
+    text = " ".join(run_harness("status", f"output={output}").stdout.split())
+    assert "seeds 1, 2 finished seed 1: loss still fell to 0.5: raise finetune.epochs" in text
+    assert "seed 3 finished one answer" in text
+    assert "0.25" not in text
+
+
 @pytest.mark.long
 def test_a_run_whose_result_was_removed_has_not_finished(planned, run_harness, output):
     """The same command runs it again."""
