@@ -15,7 +15,7 @@ LONGEST = 160
 """Characters of a path in an error."""
 
 FEW = 8
-"""Choices that an error lists beside the one that is probably meant."""
+"""Choices that an error lists, if it also names the one that is probably meant."""
 
 MOST = 20
 """Maximum number of mistakes printed together; the rest is counted."""
@@ -74,7 +74,7 @@ def unknown(
 ) -> InputError:
     """The error for a name that is not among `choices`: nearest name, choices, and the key to change.
 
-    `near` are better suggestions than those by spelling; beside one, more than a few choices are left to a `page` of help.
+    `near` are better suggestions than those by spelling; with one, more than a few choices are left to a `page` of help.
     """
     names = sorted(on_one_line(str(choice)) for choice in choices)
     if near is None:

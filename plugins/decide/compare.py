@@ -143,7 +143,7 @@ NO_VERDICT = (
 )
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
 WIDTHS = (46, 25, 25, 25)
-"""Of the columns on a terminal, at most."""
+"""Maximum characters of the columns on a terminal."""
 
 
 def main(options: Compare) -> int:
