@@ -49,7 +49,8 @@ def _run(name: str, words: list[str]) -> int:
             near = meant(words[0], commands()) or ([f"python -m harness report study={words[0]}"] if before else [])
             names = [each.removeprefix(before) for each in commands() if each.startswith(before)]
             one_word = [each for each in names if " " not in each]
-            raise unknown("command", words[0], one_word, f"python -m harness {before}".rstrip(), near)
+            call = f"python -m harness {before}".rstrip()
+            raise unknown("command", words[0], one_word, call, near, f"{call} --help{' commands' * (not before)}")
         if name != "run":
             return _call(name, chosen, words)
         if "--version" in words:

@@ -61,7 +61,8 @@ def exit_code(
         if verbose:
             _print(traceback.format_exception(error))
         several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
-        _print([f"{label}: ", "\n  ".join(on_one_line(" ".join(line.split()), LONGEST_LINE) for line in several), "\n"])
+        lines = (on_one_line(" ".join(echoed(line, words).split()), LONGEST_LINE) for line in several)
+        _print([f"{label}: ", "\n  ".join(lines), "\n"])
         return 2
     except BrokenPipeError:
         poll = select.poll()
@@ -87,6 +88,15 @@ def exit_code(
             raise
         _print([traceback.format_exc()] if line is None else [f"{label}: {' '.join(line.split())}\n"])
         return 1
+
+
+def echoed(line: str, words: Iterable[str]) -> str:
+    """The line with numbers as they were typed: -1, not the -1.0 that was read."""
+    for key, _, values in (word.partition("=") for word in words):
+        for value in values.split(","):
+            with contextlib.suppress(ValueError):
+                line = line.replace(f"{key}={float(value)} ", f"{key}={value} ")
+    return line
 
 
 def refused(error: object) -> int:

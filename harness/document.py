@@ -158,17 +158,22 @@ WIDE_HEAD = 16
 """Columns by which a header may exceed its cells before it wraps."""
 
 
-def first_screen(screen: Screen | None, is_last: bool = True) -> str:
-    """The table as it fits the terminal, with its legend, and in the last one the answer; empty where there is none."""
+def first_screen(screen: Screen | None, command: str = "add", is_last: bool = True) -> str:
+    """The table as it fits the terminal, with its legend, and in the last one the answer; empty where there is none.
+
+    `command` prints it anew, with `columns=all` as a whole.
+    """
     if screen is None:
         return ""
     shown, more = screen.table, [*screen.more]
     while not screen.as_asked and len(shown.head) > 2 and "\n\n" in "".join(in_terminal(shown)):
         more.insert(0, shown.head[-1].partition(",")[0])
         shown = Table(shown.head[:-1], [row[:-1] for row in shown.rows])
-    others = [f"More: {', '.join(more)} (python -m reports columns=all)."] if more and is_last else []
-    words = [" ".join(screen.notes + others), *([screen.answer] if is_last else [])]
-    return "\n\n".join(in_terminal(Section("", [shown, *filter(None, words)])))
+    parts = [*in_terminal(shown), *in_terminal(" ".join(screen.notes))]
+    if more and is_last:
+        columns = wrapped(unmarked(f"More columns: {', '.join(more)}"))
+        parts.append(f"{columns}\n  {command} columns=all")
+    return "\n\n".join(filter(None, [*parts, *(in_terminal(screen.answer) if is_last else [])]))
 
 
 def in_terminal(block: Block) -> Iterator[str]:

@@ -14,6 +14,9 @@ UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.
 LONGEST = 160
 """Characters of a path in an error."""
 
+FEW = 8
+"""Choices that an error lists, if it also names the one that is probably meant."""
+
 MOST = 20
 """Maximum number of mistakes printed together; the rest is counted."""
 
@@ -66,17 +69,20 @@ def checked(values: Iterable[Any], check: Callable[[int, Any], Any]) -> list[Any
     return results
 
 
-def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: list[str] | None = None) -> InputError:
-    """The error for a name that is not among `choices`: nearest name, all choices, and the key to change.
+def unknown(
+    kind: str, name: object, choices: Iterable[str], key: str, near: list[str] | None = None, page: str = ""
+) -> InputError:
+    """The error for a name that is not among `choices`: nearest name, choices, and the key to change.
 
-    `near` are better suggestions than those by spelling.
+    `near` are better suggestions than those by spelling; with one, more than a few choices are left to a `page` of help.
     """
     names = sorted(on_one_line(str(choice)) for choice in choices)
     if near is None:
         near = difflib.get_close_matches(str(name), names, n=1) if re.search(r"\w", str(name)) else []
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
     of = f"choices for `{key}`" if key else "choices"
-    return InputError(f"unknown {kind} {str(name)!r};{hint} {of}: {', '.join(names) or 'none'}")
+    shown = f"all choices: {page}" if near and page and len(names) > FEW else f"{of}: {', '.join(names) or 'none'}"
+    return InputError(f"unknown {kind} {str(name)!r};{hint} {shown}")
 
 
 def some_of(texts: Sequence[str], most: int, between: str = ", ") -> str:

@@ -282,6 +282,8 @@ def _single(option: Option, name: str, text: str) -> Any:
             raise InputError(f"{typed} must be true or false")
         return text.lower() == "true"
     if text not in metadata.get("choices", (text,)):
-        near = [one for one in metadata.get("instead", ()) if one.endswith(f"={text}")] or None
-        raise unknown(metadata.get("called", name), text, metadata["choices"], name, near)
+        called = metadata.get("called", name)
+        if meant := [one for one in metadata.get("instead", ()) if one.endswith(f"={text}")]:
+            raise InputError(f"{text!r} is not a {called}: write {meant[0]}")
+        raise unknown(called, text, metadata["choices"], name)
     return option.type(text)

@@ -30,8 +30,8 @@ def connect(uri: str | None) -> Reader:
             if folder := extensions.load(point, Folders).read(Path(uri)):
                 return folder
         raise InputError(
-            f"tracking.uri={uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
-            "http://host:5000, the folder of an archive, or results of another tool"
+            f"tracking.uri={uri!r}: expected an address such as sqlite:///multirun/mlflow.db or http://host:5000, or a folder "
+            "with an archive or with results of another tool"
         )
     try:
         _ = urlsplit(uri).port

@@ -172,7 +172,8 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
         return plain[0]
     if name is None:
         raise InputError(f"this study has no arm 'base' to compare with; choose one with baseline=: {', '.join(choices)}")
-    raise unknown("baseline", name, choices, "")
+    near = difflib.get_close_matches(name, choices, n=1, cutoff=0.81)  # albert is no slip for bert
+    raise unknown("baseline", name, choices, "baseline", near)
 
 
 def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:

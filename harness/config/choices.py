@@ -141,7 +141,8 @@ class DeviceSharding(Enum):
 class Keep(Enum):
     """Which weights a fine-tuning leaves in its folder `checkpoint/`."""
 
-    none = "none"
+    auto = "auto"  # last; in a sweep none
+    none = "none"  # no weights
     last = "last"  # the weights evaluated at the end
     best = "best"  # the weights that finetune.keep_best selects
 

@@ -16,7 +16,7 @@ import yaml
 from harness.config.choices import DERIVED
 from harness.config.help import GROUPS, choices_of, default_choices, names, synonyms
 from harness.config.schema import REMOVED, default_of, flatten, stated_keys
-from harness.errors import InputError, unknown
+from harness.errors import FEW, InputError, unknown
 from harness.models.keys import typed
 from harness.models.ranges import Range, Role
 from harness.paths import conf_directory
@@ -24,9 +24,6 @@ from harness.terminal import columns, listed, wrapped
 
 AT_MOST = 3
 """Names in one suggestion."""
-
-FEW = 8
-"""Keys that an error lists, of more those that are nearest by spelling."""
 
 NEAR = 0.65
 """Similarity from which on another key is suggested."""
@@ -65,18 +62,12 @@ def unknown_key(key: str) -> InputError:
     while section not in ("", *known_keys()):
         section = section.rpartition(".")[0]
     siblings = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else GROUPS)
-    nearest = difflib.get_close_matches(key, siblings, n=FEW)
     swapped = [f"{group}={key}" for group in GROUPS if key in names(group)][:AT_MOST]
     meant = [OTHER_NAMES[key]] if key in OTHER_NAMES else swapped or meant_keys(key)
-    error = str(unknown("key", key, nearest, section, meant))
-    if len(nearest) == len(siblings):
-        return InputError(error)
-    shown = (
-        f"all {len(siblings)}: python -m harness --help {section.partition('.')[0]}"
-        if section
-        else "groups: python -m harness --help groups"
-    )
-    return InputError(f"{error}; {shown}" if section and nearest else f"{error.rpartition(' choices')[0]} {shown}")
+    page = f"python -m harness --help {section.partition('.')[0] or 'groups'}"
+    if not meant and len(siblings) > FEW:
+        return InputError(f"unknown key {key!r}; all choices: {page}")
+    return unknown("key", key, siblings, section, meant, page)
 
 
 def meant_keys(name: str) -> list[str]:
@@ -96,7 +87,7 @@ def meant_keys(name: str) -> list[str]:
         matches = own or matches
     if section and not siblings:  # the section is misspelt too
         matches = difflib.get_close_matches(name, candidates, n=1) or matches
-    for among in (siblings, candidates):
+    for among in () if section and siblings else (siblings, candidates):  # which share no section, alike in all of them
         matches = matches or difflib.get_close_matches(name, among, n=1, cutoff=NEAR)
     near = difflib.get_close_matches(last, [its_last for _, its_last in by_last], n=1, cutoff=NEAR)
     return (matches or [key for key, its_last in by_last if its_last in near])[:AT_MOST]
@@ -110,11 +101,15 @@ def _place(key: str) -> tuple[int, str]:
 def unknown_choice(group: str, name: str, candidates: Iterable[str]) -> InputError:
     """The error for a choice that a group does not have; `base` is meant by model=bert, `sst2` by task=sst-2."""
     candidates = sorted(candidates)
+    for of, sign, meant in (("task", ".", "task=own task.file="), ("model", "/", "model.init_from=")):
+        if group == of and sign in name:
+            raise InputError(f"unknown {group} {name!r}; did you mean {meant}{name}?")
     plain = re.sub(r"[-\s]", "_", name.lower().rpartition("/")[2])
     matches = [choice for choice in candidates if re.sub(r"\W|_", "", choice) == re.sub(r"\W|_", "", plain)]
     others = synonyms()["choices"].get(group, {})
     matches = matches or [choice for choice in candidates if plain in others.get(choice, "").split()]
-    return unknown(group, name, candidates, group, matches or difflib.get_close_matches(name, candidates, n=1))
+    near = matches or difflib.get_close_matches(name, candidates, n=1)
+    return unknown(group, name, candidates, group, near, f"python -m harness --help {group}")
 
 
 # Pages of --help

@@ -529,7 +529,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     cosine_temperature: float = positive(
         0.05, AMONG_NEGATIVES, earlier=..., limit=1000
     )  # Temperature of the cosine similarities of in-batch negatives.
-    keep: Keep | None = neutral(None)  # Weights kept in the run folder, for predict and export. Null: last, or none in a sweep.
+    keep: Keep = neutral(Keep.auto)  # Weights kept in the run folder, for predict and export.
     submit: bool = option(False, role=Role.derived)  # Write predictions of the test split in the benchmark's format.
 
     def steps_per_epoch(self, examples: int) -> int:

@@ -210,11 +210,11 @@ def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
     default, needed = Keep.last if len(runs) == 1 else Keep.none, {id(run.needs) for run in runs}
     for run in runs:
         finetune = run.config.finetune
-        keep = Keep.last if id(run) in needed and finetune.keep in (None, Keep.none) else finetune.keep
-        keeps = finetune.enabled and keep not in (None, Keep.none)
+        keep = Keep.last if id(run) in needed and finetune.keep in (Keep.auto, Keep.none) else finetune.keep
+        keeps = finetune.enabled and keep not in (Keep.auto, Keep.none)
         run.needs_weights = [run.folder / paths.WEIGHTS] if keeps else []
-        run.drops_weights = finetune.enabled and keep is None and default is Keep.none
-        run.config = replace(run.config, finetune=replace(finetune, keep=keep or default))
+        run.drops_weights = finetune.enabled and keep is Keep.auto and default is Keep.none
+        run.config = replace(run.config, finetune=replace(finetune, keep=default if keep is Keep.auto else keep))
 
 
 def not_needed(planned: list[PlannedRun]) -> list[PlannedRun]:

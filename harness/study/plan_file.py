@@ -87,6 +87,6 @@ def command() -> str:
     return shlex.join(["python", "-m", "harness", *words(repeated)])
 
 
-def called(output: str, study: str) -> str:
-    """The command that says what is missing of the study."""
-    return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else [f"output={output}"])])
+def called(output: str, study: str, command: str = "harness status ") -> str:
+    """The command that says what is missing of the study, or another one about it."""
+    return f"python -m {command}{shlex.join([study, *([] if output == 'multirun' else [f'output={output}'])])}"

@@ -224,7 +224,7 @@ class Session:
             return
         timed, first = [*self.timed.values()], self._state["rounds"]
         most, replicates = max(it.config.measure.rounds for it in timed), sum(it.is_aa_replicate for it in timed)
-        counts = f"{counted(len(timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
+        counts = f"{counted(len(timed) - replicates, 'model')} and {counted(replicates, 'A/A replicate')}"
         resumed = f", resuming at round {first + 1}" if first else ""
         console.plain(f"Timing {counts}, up to {counted(most, 'round')}{resumed} (measure=none skips timing)")
         began, launches = time.monotonic(), sum(max(0, it.config.measure.rounds - first) for it in timed)

@@ -7,6 +7,7 @@ results.
 import functools
 import json
 import os
+import shlex
 import signal
 import subprocess
 import threading
@@ -62,7 +63,9 @@ def write_report(config: RunConfig, baselines: Sequence[str]) -> Path | None:
     except RuntimeError as error:
         console.problem(f"no report: {redacted(str(error))}")
         return None
-    if shown := document.first_screen(document.read((folder / document.FILE).read_bytes()).screen):
+    command = plan_file.called(config.output, config.study, "reports study=")
+    command += f" tracking.uri={shlex.quote(config.tracking.uri)}" if config.tracking.uri else ""
+    if shown := document.first_screen(document.read((folder / document.FILE).read_bytes()).screen, command):
         console.result(f"\n{shown}\n")
     console.result(f"Report{'' if done == 'written' else ' (unchanged)'}: {os.path.relpath(folder / 'report.html')}")
     return folder
@@ -171,7 +174,7 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
                 single, place = planned[0].config, os.path.relpath(planned[0].folder)
                 if single.report and (planned[0].folder / run_log.TIMING).exists():
                     show_table(planned)
-                command = plan_file.called(single.output, single.study).replace("harness status", "reports --study")
+                command = plan_file.called(single.output, single.study, "reports study=")
                 console.result(f"Results: {place}. Report: {command}. To compare: -m model=A,B")
         status = "finished"
     finally:

@@ -8,6 +8,7 @@ what was expected.
 """
 
 import csv
+import difflib
 import math
 from enum import Enum
 from pathlib import Path
@@ -301,9 +302,8 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
             continue
         named = [claim for claim in candidates if name in (claim.name, claim.file.stem)]
         if not named:
-            raise unknown(
-                "claim", name, {claim.file.stem for claim in candidates} | {claim.name for claim in candidates}, "claims"
-            )
+            near = difflib.get_close_matches(name, {claim.name for claim in candidates}, n=1)
+            raise unknown("claim", name, {claim.file.stem for claim in candidates}, "claims", near or None)
         selected += named
     return list({(claim.file, claim.name): claim for claim in selected}.values())
 

@@ -178,7 +178,7 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
         known = f", about {duration(sum(seconds))}" if len(seconds) == len(tuned) else ""
         lines.append(f"Search trials, before these runs: {scaled(sum(flops), 'FLOP')} of training{known}")
     if timing is not None:
-        count = f"{counted(timing.variants, 'variant')} and {counted(timing.replicates, 'A/A replicate')}"
+        count = f"{counted(timing.variants, 'model')} and {counted(timing.replicates, 'A/A replicate')}"
         rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
         took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else "; time unknown, --probe times a launch"
         lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")

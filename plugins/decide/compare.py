@@ -10,7 +10,7 @@ from harness.comparison import arms
 from harness.comparison.launches import SHARED
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
-from harness.document import DASH, Section, markdown
+from harness.document import DASH, Block, Bullets, Section, in_terminal, markdown
 from harness.errors import InputError, some_of
 from harness.metrics import Compared, Metric
 from harness.plugins.decide.options import Compare
@@ -20,7 +20,7 @@ from harness.reports.reading.store import Reader
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES
 from harness.reports.writing.shown import SHOWN
-from harness.terminal import WIDTH, counted, table, wrapped
+from harness.terminal import counted
 
 ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
 LISTED = 5
@@ -75,6 +75,11 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
             return meant[0]
         if meant:
             raise InputError(f"{text!r} is ambiguous ({len(meant)} runs): {_listed(meant)}; give a longer prefix or the run id")
+    if text in numbers_of:
+        raise InputError(
+            f"{text!r} is a study; compare takes two runs. Two studies in one table: python -m reports study=A study=B; "
+            "one tested against the other: python -m reports gate study=B against=A max_drop=1%"
+        )
     where = f"study {' or '.join(map(repr, names))}" if names else "the tracking store"
     newest = sorted((run for run in runs if not run.is_aa_replicate), key=lambda run: -run.started)
     raise InputError(
@@ -84,8 +89,8 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
 
 
 def _listed(runs: list[Run]) -> str:
-    names = [f"{run.run_id} ({run.tags.get(tags.STUDY)}/{folders.name_of(run) or run.name})" for run in runs]
-    return some_of(names, LISTED)
+    of_folders = ((folders.name_of(run), run) for run in runs)
+    return some_of([f"{run.tags.get(tags.STUDY)}/{name}" if name else run.run_id for name, run in of_folders], LISTED)
 
 
 def differing(first: Run, second: Run) -> dict[str, list[Setting]]:
@@ -117,7 +122,7 @@ def numbers(first: Run, second: Run) -> list[Number]:
         compares = compares and (first.task == second.task or not name.startswith("eval/"))
         if a is not None or b is not None:
             every.append(Number(metric, a, b, None if a is None or b is None or not compares else b - a))
-    leading = {metrics.judged_by(name, first.metrics.get): place for place, name in enumerate(SHOWN.overview)}
+    leading = {name: place for place, name in enumerate(main_results(first))}
 
     def place(one: Number) -> tuple[int, int, str, bool]:
         group = one.metric.name.partition("/")[0]
@@ -126,13 +131,19 @@ def numbers(first: Run, second: Run) -> list[Number]:
     return sorted(every, key=place)
 
 
+def main_results(run: Run) -> dict[str, str]:
+    """Metric -> its title, of those that a report opens with."""
+    titles = SHOWN.overview | {name: metrics.get(name).title for name in SHOWN.overview_of_pretrainings}
+    return {metrics.judged_by(name, run.metrics.get): title for name, title in titles.items()}
+
+
 NO_VERDICT = (
-    "Single runs are not evidence: a difference of trained or timed numbers may be chance. Times have a verdict only if both "
-    "were launched side by side in one session. "
-    "`python -m reports` compares arms by their replicates."
+    "Single runs are not evidence: verdicts need 3 seeds of each arm (python -m reports). "
+    "–: missing, or times that were not taken side by side."
 )
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
-NAME_WIDTH, VALUE_WIDTH = 46, 18
+WIDTHS = (46, 25, 25, 25)
+"""Maximum characters of the columns on a terminal."""
 
 
 def main(options: Compare) -> int:
@@ -148,38 +159,32 @@ def main(options: Compare) -> int:
 
 
 def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
-    names = []
-    for letter, run in zip("AB", (first, second), strict=True):
-        names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {formats.date(run.started)})")
-    parts = [
-        (
-            f"{part.capitalize()}: {counted(len(rows), 'difference')}",
-            ["key", "A", "B"],
-            [[DASH if text is None else _rounded(text) if part == "environment" else text for text in row] for row in rows],
-        )
-        for part, rows in differing(first, second).items()
+    results, titles = numbers(first, second), main_results(first)
+    names = [
+        f"{letter}: {run.name} ({run.run_id}, {run.status}, {formats.date(run.started)})"
+        for letter, run in {"A": first, "B": second}.items()
     ]
-    results = numbers(first, second)
-    equal = sum(number.first == number.second for number in results)
-    hidden = " (--all shows them)" if equal and not every else ""
-    parts.append(
-        (
-            f"Numbers: {counted(len(results) - equal, 'difference')}; equal: {equal}{hidden}",
-            ["metric", "A", "B", "change"],
-            [_number(number) for number in results if every or number.first != number.second],
-        )
-    )
-    if is_markdown:
-        escaped = [(head, columns, [[*map(formats.escape, row)] for row in rows]) for head, columns, rows in parts]
-        sections = [Section(head, [formats.table(columns, rows)] if rows else []) for head, columns, rows in escaped]
-        blocks = [f"- {formats.escape(name)}" for name in names]
-        return "\n\n".join([*blocks, *(text for section in sections for text in markdown(section)), NO_VERDICT])
-    tables = []
-    for heading, head, rows in parts:  # long texts are cut in the middle, where both ends tell values apart
-        room = (WIDTH - NAME_WIDTH) // 2 - 2 if len(head) == 3 else VALUE_WIDTH
-        lines = [tuple(_cut(text, room if column else NAME_WIDTH) for column, text in enumerate(row)) for row in rows]
-        tables += [heading, *([table(tuple(head), lines, "lll" if len(head) == 3 else "lr")] if rows else [])]
-    return "\n\n".join(["\n".join(names), *tables, wrapped(NO_VERDICT)])
+    main = [_row(one, titles[one.metric.name]) for one in results if one.metric.name in titles]
+    said = "; ".join(f"{title.partition(', ')[0]} {change}" for title, *_, change in main if change != DASH)
+    parts = {"Main results": main}
+    for part, settings in differing(first, second).items():
+        shown = _rounded if part == "environment" else str
+        parts[f"{part.capitalize()}: {counted(len(settings), 'difference')}"] = [
+            [DASH if text is None else shown(text) for text in row] for row in settings
+        ]
+    heading = f"Numbers: {len(results)}{' (--all lists them)' * (not every)}"
+    parts[heading] = [_row(one, one.metric.name) for one in results if every]
+    blocks: list[Block] = [
+        Bullets([*map(formats.escape, names)]),
+        f"B against A: {said or 'no main result compares'}.",
+        NO_VERDICT,
+    ]
+    for heading, rows in parts.items():  # long texts are cut in the middle, where both ends tell values apart
+        cells = [[*map(formats.escape, row if is_markdown else map(_cut, row, WIDTHS))] for row in rows]
+        of_numbers = any(len(row) > 3 for row in rows)
+        head = ["metric", "A", "B", "change"] if of_numbers else ["key", "A", "B"]
+        blocks.append(Section(heading, [formats.table(head, cells, 1 if of_numbers else 3)] if rows else []))
+    return "\n\n".join(text for block in blocks for text in (markdown if is_markdown else in_terminal)(block))
 
 
 def _rounded(text: str) -> str:
@@ -187,13 +192,19 @@ def _rounded(text: str) -> str:
     return f"{float(text):.4g}" if re.fullmatch(r"\d+\.\d{4,}", text) else text
 
 
-def _number(number: Number) -> list[str]:
-    unit, change = number.metric.unit, DASH
-    values = [DASH if value is None else formats.value(value, unit) for value in (number.first, number.second)]
-    if number.change is not None:
-        in_units = unit in SHARES or number.percent is None
-        change = formats.difference(number.change, unit) if in_units else formats.percent(number.percent)
-    return [number.metric.name, *values, change]
+def _row(number: Number, title: str) -> list[str]:
+    """Title with the unit, both values, and the change."""
+    unit, both = number.metric.unit, (number.first, number.second)
+    scale = formats.scaling(unit, max(filter(None, both), key=abs, default=0.0))[:2]
+    values = [DASH if value is None else formats.value(value, unit, scale=scale) for value in both]
+    return [", ".join(filter(None, [title, scale[1]])), *values, _change(number)]
+
+
+def _change(number: Number) -> str:
+    if number.change is None:
+        return DASH
+    in_units = number.metric.unit in SHARES or number.percent is None
+    return formats.difference(number.change, number.metric.unit) if in_units else formats.percent(number.percent)
 
 
 def _cut(text: str, width: int) -> str:

@@ -451,7 +451,7 @@ def _named(kind: str, names: Sequence[str], labels: list[str], key: str = "arm")
 
 def _spaced(text: str) -> str:
     """Limits as numbers of a text are written: `2points` becomes `2 points`."""
-    return re.sub(r"(?<=\d)(?=points?\b|%)", " ", text)
+    return re.sub(r"(?<![\d.])1 points", "1 point", re.sub(r"(?<=\d)(?=points?\b|%)", " ", text))
 
 
 def _allowed(test: dict[str, Any]) -> str:
@@ -466,8 +466,8 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
     tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
     levels = [f"{100 * test['confidence']:.3g} %" if "confidence" in test else "" for _, test in tested]
     several = len({*levels} - {""}) > 1
-    interval = "interval" if several else f"{max(levels, default='') or '90 %'} interval"
-    head = ("task", "arm", "quantity", f"change [{interval}]", "allowed", "result")
+    change = "change [interval], level" if several else f"change [{max(levels, default='') or '90 %'} interval]"
+    head = ("task", "arm", "quantity", change, "allowed", "result")
     rows = [
         (
             test["task"],
@@ -485,9 +485,10 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
         f"{_spaced(reason)}: {'; '.join(f'{what} on {formats.enumerated(of)}' for what, of in grouped(places).items())}."
         for reason, places in reasons.items()
     ]
+    notes += ["Levels above 90 %: corrected for sequential testing."] if {*levels} - {"", "90 %"} else []
     notes += [f"Not judged, as {options.against!r} does not have it: {', '.join(without)}."] if without else []
     notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]
-    verdicts = grouped((said(candidate["verdict"]), candidate["arm"]) for candidate in candidates)
+    verdicts = grouped((said(candidate), candidate["arm"]) for candidate in candidates)
     lines += [*(wrapped(note, 2, "-") for note in notes), *(wrapped(f"{one}: {', '.join(of)}") for one, of in verdicts.items())]
     failed = Counter(test["outcome"] for _, test in tested if test["outcome"] != Outcome.PASSED.value)
     idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]

@@ -186,9 +186,11 @@ class Ledger:
         return [line for line, own in zip(passed, gains, strict=True) if not is_beaten(own)]
 
 
-def said(verdict: str) -> str:
-    """As people read it: who passes without a shown gain is within the limits, which does not make it equivalent."""
-    return "within the limits" if verdict == Verdict.SAME.value else verdict
+def said(line: dict[str, Any]) -> str:
+    """The verdict for people: who passes without a shown gain is within the limits, which does not make it equivalent."""
+    if {test["outcome"] for test in line["tests"]} == {"not judged"}:
+        return "not judged"
+    return "within the limits" if line["verdict"] == Verdict.SAME.value else line["verdict"]
 
 
 def overview(path: Path | None) -> str:
@@ -200,15 +202,13 @@ def overview(path: Path | None) -> str:
         (
             str(line["look"] or "-"),
             f"{line['study']}/{line['arm']}",
-            said(line["verdict"]),
+            said(line),
             f"{line['level']:.2g}",
             _changes(line),
         )
         for line in ledger.lines
     ]
-    counts = ", ".join(
-        f"{count} {verdict}" for verdict, count in Counter(said(line["verdict"]) for line in ledger.lines).items()
-    )
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(said(line) for line in ledger.lines).items())
     front = ", ".join(f"{line['study']}/{line['arm']}" for line in ledger.frontier())
     left = "none remains" if ledger.looks == ledger.spent else f"the next has level {ledger.place([])[1]:.2g}"
     lines = [table(("number", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []

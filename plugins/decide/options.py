@@ -14,16 +14,16 @@ LIMIT = Range(at_least=0, limit=float("inf"))
 
 @arguments
 class Compare(Store):
-    """Shows how two runs differ: settings, environment, numbers. No verdict.
+    """Shows how two runs differ: main results, settings, environment. No verdict.
 
-    Numbers are listed by group: eval, pretrain, inference, train_step, finetune, model, others; those that cannot be
+    --all lists numbers by group: eval, pretrain, inference, train_step, finetune, model, others; those that cannot be
     compared come last in their group.
     """
 
     run_a: str = word("RUN_A", meaning="Id, folder or name of a run; the beginning of a name is enough.")
     run_b: str = word("RUN_B", meaning="The other run.")
     study: tuple[str, ...] = key((), "Study to search; may be repeated. Default: all.", whole=True)
-    all: bool = key(False, "Also show equal numbers.")
+    all: bool = key(False, "Show all numbers, by the names of metrics.")
     format: str = key("text", "Format: text, md or csv.", choices=("text", "md", "csv"))
 
 

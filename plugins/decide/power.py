@@ -65,9 +65,11 @@ class Plan:
         number = f"{several(needed)} seeds" if self.smallest(EVER, items) <= size else f"{NONE} seeds is enough"
         yield number + (f" with {items:,} items" if self.items else "")
         if self.items:
+            if self.smallest(seeds, EVER) > size:
+                yield f"{NONE} items is enough with {seeds} seeds"
+                seeds = paired.fewest(lambda number: self.smallest(number, EVER) <= size / math.sqrt(2), FEWEST_REPLICATES)
             needed = 1 + bisect.bisect_left(range(1, EVER), True, key=lambda number: self.smallest(seeds, number) <= size)
-            number = f"{needed:,} items" if needed < EVER else f"{NONE} items is enough"
-            yield f"{number} with {seeds} seeds"
+            yield from [f"{needed:,} items with {several(seeds)} seeds"] * (needed < EVER)
 
 
 def of_pilot(comparison: Comparison) -> Plan:

@@ -94,7 +94,8 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     ]
     parts = compared(counts(base, config.task), counts(model, config.task))
     total, effective = parts[-2:]
-    parts = parts if total[1:] != effective[1:] else parts[:-1]
+    is_shared = total[1:] != effective[1:]
+    parts = parts if is_shared else parts[:-1]
     said = [(structure.TITLE, *(structure.of_model(of) or DASH for of in (base, model)), "")] if model.encoder else []
     beside = "" if config.scale_name == scale else f", compared with {name} at scale {scale}"
     same = "" if config.label == name else f"Its encoder has the settings of {name}."
@@ -105,6 +106,7 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
         table(("setting", name, config.label), rows).replace(str(LARGEST_TABLE), "no limit") if rows else same,
         *weights(config),
         side_by_side(("parameters", name, config.label, "change"), [*parts, *said]),
+        "effective: shared layers counted at each use" if is_shared else "",
         wrapped(COUNTED.format(pieces)) if is_trained else "",
         pretraining_heads(config, base, name),
         describe_shapes.of_model(config),
@@ -192,7 +194,7 @@ def side_by_side(head: Row, rows: Sequence[Row]) -> str:
 def counts(config: EncoderConfig, task: TaskConfig) -> dict[str, int | str]:
     """Component -> parameters, then their total, and the total with shared layers counted at each use."""
     model = subject.shapes(config, task)
-    return {**size.components(model), "total": size.count(model), "total if unshared": size.effective(model)}
+    return {**size.components(model), "total": size.count(model), "effective": size.effective(model)}
 
 
 # Scales

@@ -5,8 +5,7 @@ import math
 from collections.abc import Sequence
 
 from harness import metrics
-from harness.config.keys import FEW
-from harness.errors import InputError, unknown
+from harness.errors import FEW, InputError, unknown
 
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
 """Unit -> its smallest and largest value; from 0 to infinity for all others."""

@@ -4,7 +4,9 @@ python -m harness status [STUDY] [output=multirun]
 """
 
 import os
+import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from harness import paths
@@ -14,11 +16,14 @@ from harness.plugins.shared import status
 from harness.plugins.shared.status import CommandStatus, RunStatus
 from harness.plugins.upkeep.options import Status
 from harness.redact import HIDDEN
+from harness.study import plan_file
 from harness.terminal import WIDTH, counted, wrapped
 from harness.tracking.run_log import State, shortened
 
 WITH_LOG = ("diverged", "out of memory", "timeout", "killed", "failed", "invalid")
 """States whose run log tells more."""
+
+NUMBER = re.compile(r"\d+(\.\d+)?")
 
 SEED = ", seed "
 """Stands before the seed in the title of a run."""
@@ -32,11 +37,11 @@ def main(options: Status) -> int:
             f"output={options.output!r} has no studies: start one, such as python -m harness -m model=base,static task=order"
         )
     if options.study is not None and options.study not in studies:
-        raise unknown("study", options.study, studies, "status")
+        raise unknown("study", options.study, studies, "STUDY")
     selected = studies if options.study is None else [options.study]
     commands = {study: status.of_study(options.output, study) for study in selected}
     for study, ran in commands.items():
-        print(_details(study, ran) if len(selected) == 1 else _summary(study, ran))
+        print(_details(study, ran, options.output) if len(selected) == 1 else _summary(study, ran))
     if len(selected) > 1:
         where = "" if options.output == Status.output else f" {shlex.quote(f'output={options.output}')}"
         print(f"python -m harness status STUDY{where} lists warnings, what is missing and why, and the command")
@@ -58,7 +63,7 @@ def _summary(study: str, ran: list[CommandStatus]) -> str:
     return ", ".join([f"{study}: {len(runs) - counts['missing']} of {counted(len(runs), 'run')} complete", *more])
 
 
-def _details(study: str, ran: list[CommandStatus]) -> str:
+def _details(study: str, ran: list[CommandStatus], output: str) -> str:
     heading = _summary(study, ran)
     if len(ran) == 1:
         heading = f"{study}: {counted(len(ran[0].runs), 'run')}: {ran[0].counts()}"
@@ -66,14 +71,13 @@ def _details(study: str, ran: list[CommandStatus]) -> str:
     listed = _by_seed([run for run in _distinct(ran) if run.said or not run.is_complete])
     width, given = max(map(len, listed), default=0), set[str]()
     rows = ["\n".join(_line(title, run, width, given) for title, run in listed.items())] * bool(listed)
-    gap = "\n\n" if listed or not all(command.is_complete for command in ran) else "\n"
-    return gap.join([heading, *rows, *(_ending(command, len(ran) > 1) for command in ran)])
+    endings = [_ending(command, len(ran) > 1) for command in ran if not command.is_complete]
+    report = plan_file.called(output, study.removesuffix(paths.OF_TRIALS), "reports study=")
+    return ("\n\n" if listed or endings else "\n").join([heading, *rows, *(endings or [f"Complete. Report: {report}"])])
 
 
 def _ending(command: CommandStatus, is_one_of_several: bool) -> str:
-    """The command, and what it needs to complete its runs."""
-    if command.is_complete:
-        return f"Complete. To run it again from scratch: {command.command} rerun=true"
+    """The command, and what it needs to complete its runs, of which some are missing."""
     count = f"{len(command.missing)} of {counted(len(command.runs), 'run')} missing."
     lines = [count] * is_one_of_several
     diverged = [run for run in command.missing if run.state == "diverged"]
@@ -108,14 +112,29 @@ def _place(folder: Path) -> str:
 
 
 def _by_seed(runs: list[RunStatus]) -> dict[str, RunStatus]:
-    """`albert, tiny, bag, seeds 0, 1` -> the first of the runs that differ in their seed alone, and ended alike."""
+    """`albert, tiny, bag, seeds 0, 1` -> the first of the runs that differ in their seed alone, and ended alike.
+
+    Their warnings may differ in numbers; those of the first are shown.
+    """
     alike = grouped(
-        ((run.title.rpartition(SEED)[0] or run.title, run.state, run.is_untimed, run.reason, run.said, run.retries), run)
+        (
+            (
+                run.title.rpartition(SEED)[0] or run.title,
+                run.state,
+                run.is_untimed,
+                run.reason,
+                NUMBER.sub("", run.said),
+                run.retries,
+            ),
+            run,
+        )
         for run in runs
     )
     titles = {}
     for first, *others in alike.values():
         seeds = [run.title.rpartition(SEED)[2] for run in (first, *others)]
+        if any(run.said != first.said for run in others):
+            first = replace(first, said=f"seed {seeds[0]}: {first.said}")
         titles[f"{first.title.rpartition(SEED)[0]}, seeds {', '.join(seeds)}" if others else first.title] = first
     return titles
 

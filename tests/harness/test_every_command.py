@@ -119,7 +119,7 @@ def test_one_word_too_many_is_named(name, refused):
 def said(capsys: pytest.CaptureFixture[str], line: str) -> str:
     """What a command line that is refused says, without the choices."""
     assert main(line.split()) == 2
-    return re.sub(r" choices for .*", "", capsys.readouterr().err)
+    return re.sub(r" (all choices|choices for .*): .*", "", capsys.readouterr().err)
 
 
 def test_a_wrong_first_word_names_what_is_meant(capsys):

@@ -21,7 +21,7 @@ SMALL += ["finetune.max_steps=2", "hardware.threads=1"]
 def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output):
     done = run_harness(*SMALL, "measure=none", f"output={output}", "report=false")
     assert done.returncode == 0
-    assert re.search(r"^Results: .*/base-tiny-bag-0-\w+\. Report: python -m reports --study default output=", done.stdout, re.M)
+    assert re.search(r"^Results: .*/base-tiny-bag-0-\w+\. Report: python -m reports study=default output=", done.stdout, re.M)
     before = sorted(output.glob("default/*/*"))
     shown = run_harness("plan", "-m", *SMALL, "measure=none", "model=shared,base,albert", "seed=0,1", f"output={output}")
     assert shown.returncode == 0, shown.stderr
@@ -122,7 +122,7 @@ def test_times_add_up(monkeypatch):
     assert plan.summary(groups, Timing(2, 1, (4, 5), 2.0)) == [
         "6 runs: 1 done, 5 to do",
         "Training and evaluation: about 3 min 50 s, one after the other",
-        "Timing: 2 variants and 1 A/A replicate, 4 to 5 rounds: about 24 s to 30 s (measure=none skips it)",
+        "Timing: 2 models and 1 A/A replicate, 4 to 5 rounds: about 24 s to 30 s (measure=none skips it)",
         "In all about 4 min 14 s to 4 min 20 s",
     ]
     table = plan.rows(groups).splitlines()

@@ -49,12 +49,25 @@ def test_only_what_differs_is_shown_with_units(ids, capsys):
     assert not any(lines_of(text, name) for name in ("study", "arm ", "seed", "eval/majority_score", "environment.torch"))
     assert [cell.strip() for cell in lines_of(text, "environment.cores")[0]] == ["environment.cores", "2", "4"]
     assert [cell.strip() for cell in lines_of(text, "environment.load")[0]] == ["environment.load_average", "11.49", "0.5"]
-    assert [cell.strip() for cell in lines_of(text, "eval/score")[0]] == ["eval/score", "0.800", "0.750", "−5.0 points"]
-    row = ["inference/latency_ms_p50", "12.3 ms", "6.15 ms", "−50.0 %"]
-    assert [cell.strip() for cell in lines_of(text, "inference/latency_ms_p50")[0]] == row
-    assert [cell.strip() for cell in lines_of(text, "eval/loss")[0]] == ["eval/loss", "–", "0.400", "–"]
-    assert "timing/" not in text
-    assert "finetune/loss" not in text
+    assert "eval/loss" not in text
+
+
+def test_the_answer_comes_first_then_the_main_results_with_units(ids, capsys):
+    text = said(capsys, *ids)
+    answer = next(line for line in text.splitlines() if line.startswith("B against A: "))
+    assert answer.startswith("B against A: score −5.0 points; ")
+    assert "latency −50.0 %" in " ".join(text.split("Single runs")[0].split())
+    assert text.index(answer) < text.index("Single runs") < text.index("Main results") < text.index("Settings")
+    assert [cell.strip() for cell in lines_of(text, "score")[0]] == ["score", "0.800", "0.750", "−5.0 points"]
+    assert [cell.strip() for cell in lines_of(text, "latency")[0]] == ["latency, ms", "12.3", "6.15", "−50.0 %"]
+
+
+def test_times_of_two_sessions_are_no_part_of_the_answer(tracking, typical, capsys):
+    ids = [tracking.log("base", seed, values=typical(), fingerprint=f"ab{seed}2" * 8, session=f"s{seed}") for seed in (1, 2)]
+    answer, table = said(capsys, *ids).split("Main results")
+    assert "B against A: score 0.0 points; " in answer
+    assert "latency" not in answer
+    assert lines_of(table, "latency")[0][-1].strip() == "–"
 
 
 def test_a_default_that_one_run_lacks_is_shown_with_its_value(tracking, capsys):
@@ -64,11 +77,16 @@ def test_a_default_that_one_run_lacks_is_shown_with_its_value(tracking, capsys):
     assert [cell.strip() for cell in row] == ["finetune.optimizer", "adamw", "sgd"]
 
 
-def test_equal_numbers_are_counted_and_shown_on_demand(ids, capsys):
-    assert "; equal: 1 (--all shows them)" in said(capsys, *ids)
+def test_all_numbers_are_counted_and_shown_on_demand(ids, capsys):
+    assert "Numbers: 27 (--all lists them)" in said(capsys, *ids)
     text = said(capsys, *ids, "--all")
-    assert "; equal: 1\n" in text
+    assert "Numbers: 27\n" in text
     assert lines_of(text, "eval/majority_score")
+    row = ["inference/latency_ms_p50, ms", "12.3", "6.15", "−50.0 %"]
+    assert [cell.strip() for cell in lines_of(text, "inference/latency_ms_p50")[0]] == row
+    assert [cell.strip() for cell in lines_of(text, "eval/loss")[0]] == ["eval/loss", "–", "0.400", "–"]
+    assert "timing/" not in text
+    assert "finetune/loss" not in text
 
 
 def test_it_gives_no_verdict_and_says_so(ids, capsys):
@@ -103,7 +121,8 @@ def test_a_study_tells_folders_of_one_name_apart(ids, tracking, capsys):
 
 def test_unclear_and_unknown_runs_are_one_line_with_choices(ids, tracking, capsys):
     assert "no run 'nope' in the tracking store" in refused(capsys, "nope", ids[0])
-    assert ids[1] in refused(capsys, "nope", ids[0])
+    assert "before_after/small-tiny-sst2-0-cd34cd34" in refused(capsys, "nope", ids[0])
+    assert "'before_after' is a study; compare takes two runs" in refused(capsys, "before_after", ids[0])
     assert "are the same run" in refused(capsys, ids[0], "base-tiny")
     assert "unknown study 'x'" in refused(capsys, *ids, "--study", "x")
     tracking.client.create_experiment("empty")
@@ -129,7 +148,7 @@ def test_csv_has_base_units_and_all_numbers(ids, capsys):
 
 def test_markdown_is_tables(ids, capsys):
     text = said(capsys, *ids, "--format", "md")
-    assert "| eval/score | 0.800 | 0.750 | −5.0 points |" in text
+    assert "| score | 0.800 | 0.750 | −5.0 points |" in text
 
 
 def test_those_of_the_overview_come_first_then_groups_and_what_does_not_compare_last(make_run):

@@ -1,6 +1,7 @@
 """What can be told before anything is run: figures against simulated studies and pilots computed by hand."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -50,6 +51,15 @@ def test_what_a_difference_takes_is_the_first_number_that_shows_it():
         "no number of seeds is enough with 5,000 items",
         "no number of items is enough with 3 seeds",
     ]
+
+
+def test_where_neither_seeds_nor_items_alone_are_enough_a_pair_of_them_is_named():
+    plan = Plan(sd=SD, items=500)
+    *without, pair = plan.ways(0.01, 3)
+    assert without == ["no number of seeds is enough with 500 items", "no number of items is enough with 3 seeds"]
+    items, seeds = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+", pair))
+    assert pair == f"{items:,} items with {seeds} seeds"
+    assert plan.smallest(seeds, items) <= 0.01 < plan.smallest(seeds, items - 1)
 
 
 def test_a_pilot_says_how_pairs_scatter_and_what_it_has(make_run):

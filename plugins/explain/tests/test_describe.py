@@ -147,7 +147,7 @@ def test_every_model_can_be_described_to_the_last_parameter(monkeypatch, name):
     lines = out.partition("\nparameters")[2].partition("\n\n")[0].strip().splitlines()[2:]
     rows = {cells[0]: cells[min(2, len(cells) - 1)].replace(",", "") for cells in (re.split("  +", line) for line in lines)}
     total = int(rows.pop("total"))
-    assert int(rows.pop("total if unshared", total)) >= total
+    assert int(rows.pop("effective", total)) >= total
     assert sum(int(value) for value in rows.values() if value != "-") == total == parameters(seen[0])
     draw(seen[0])
 

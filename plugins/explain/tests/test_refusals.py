@@ -17,7 +17,7 @@ REFUSED = {
     "describe scale=tiny to=file": "to=",
     "describe scale model=base": "did you mean 'scales'?",
     "describe model=base flops_per_second=1e12": "flops_per_second= needs `describe beside`",
-    "describe base": "unknown topic 'base'; did you mean 'model=base'? choices",
+    "describe base": "'base' is not a topic: write model=base\n",
     "describe architecture": "unknown topic 'architecture'; choices",
     "describe scals": "unknown topic 'scals'; did you mean 'scales'? choices",
     "describe beside model=base scale=tiny": "describe beside compares variants, but the command line names only one",

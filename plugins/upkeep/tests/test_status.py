@@ -116,8 +116,8 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
         laid_out(item, status="finished", session=True)
     done = run_harness("status", f"output={output}")
     assert done.returncode == 0
-    repeated = shlex.join(["python", "-m", "harness", "-m", "seed=1,2", f"output={output}"])
-    assert done.stdout == f"s: 2 runs: 2 finished\nComplete. To run it again from scratch: {repeated} rerun=true\n"
+    place = shlex.quote(f"output={output}")
+    assert done.stdout == f"s: 2 runs: 2 finished\nComplete. Report: python -m reports study=s {place}\n"
 
 
 @pytest.mark.parametrize(
@@ -148,15 +148,29 @@ def test_several_commands_have_one_heading_and_one_table(planned, run_harness, o
     done = run_harness("status", f"output={output}")
     heading, *rest = done.stdout.splitlines()
     assert (done.returncode, heading) == (0, "s: 2 of 2 runs complete, 1 with a warning, from 2 commands")
-    assert (
-        done.stdout.count("still fell"),
-        sum(line.startswith("Complete. To run it again from scratch: ") for line in rest),
-    ) == (1, 2)
+    assert (done.stdout.count("still fell"), rest[-1].startswith("Complete. Report: "), done.stdout.count("Complete.")) == (
+        1,
+        1,
+        1,
+    )
     planned("seed=2,3")
     done = run_harness("status", f"output={output}")
     assert done.stdout.splitlines()[0] == "s: 2 of 3 runs complete, 1 missing, 1 with a warning, from 3 commands"
     assert done.stdout.count("s: ") == done.stdout.count("not started") == 1
     assert "\n\n1 of 2 runs missing.\nTo complete it:\n" in done.stdout
+    assert "Complete." not in done.stdout
+
+
+def test_warnings_that_differ_in_numbers_alone_are_one_line_with_those_of_the_first_seed(planned, run_harness, output):
+    texts = ("loss still fell to 0.5: raise finetune.epochs", "loss still fell to 0.25: raise finetune.epochs", "one answer")
+    for item, text in zip(planned("seed=1,2,3"), texts, strict=True):
+        laid_out(item, status="finished", session=True)
+        notes = [{"kind": "falling", "text": text}]
+        records.write(item.folder / "result.json", {"status": "finished", "metrics": {}, "notes": notes})
+    text = " ".join(run_harness("status", f"output={output}").stdout.split())
+    assert "seeds 1, 2 finished seed 1: loss still fell to 0.5: raise finetune.epochs" in text
+    assert "seed 3 finished one answer" in text
+    assert "0.25" not in text
 
 
 @pytest.mark.long
@@ -193,7 +207,7 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     ended = run_harness("status", "s-search", f"output={output}")
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (
         0,
-        f"Complete. To run it again from scratch: {command}{where} rerun=true",
+        f"Complete. Report: python -m reports study=s{where}",
     )
     (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
     done = run_harness("status", "s-search", f"output={output}")
@@ -253,7 +267,7 @@ def test_several_studies_are_a_line_each(planned, run_harness, output):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["x"], "unknown study 'x'; choices for `status`: s"),
+        (["x"], "unknown study 'x'; choices for `STUDY`: s"),
         (["output=nowhere"], "output='nowhere' is not a folder: expected the folder of the runs"),
         (["output=."], "output='.' has no studies: start one, such as python -m harness -m model=base,static task=order"),
     ],

@@ -26,12 +26,15 @@ configs:
 
 
 MODELS = ", ".join(sorted(path.stem for path in conf_directory().glob("model/*.yaml"))) + "\n"
-ENHANCEMENTS = ", ".join(sorted(path.stem for path in conf_directory().glob("enhancement/*.yaml"))) + "\n"
 EXPERIMENTS = ", ".join(sorted(path.stem for path in conf_directory().glob("experiment/*.yaml"))) + "\n"
 TYPED = yaml.safe_load(Path(__file__).with_name("errors.yaml").read_text()) | {
-    "model=bse": ["unknown model 'bse'", "did you mean 'base'", "choices for `model`: " + MODELS],
+    "model=bse": ["unknown model 'bse'", "did you mean 'base'", "all choices: python -m harness --help model\n"],
     "-m model=base,nope": ["unknown model 'nope'", MODELS],
-    "enhancement=[swiglu,window]": ["'window'", "did you mean 'windowed'", f"choices for `enhancement`: {ENHANCEMENTS}"],
+    "enhancement=[swiglu,window]": [
+        "'window'",
+        "did you mean 'windowed'",
+        "all choices: python -m harness --help enhancement\n",
+    ],
     "+experiment=all": ["unknown experiment 'all'", EXPERIMENTS],
     "finetune.batch_size=" + "9" * 400: ["finetune.batch_size=999", "must be at most 1000000000"],
     "study=\udcff": ["study=\\udcff is not UTF-8: expected text\n"],
@@ -90,7 +93,7 @@ def test_verbose_shows_the_traceback_and_where_configuration_is_read_from(run_mo
     assert done.returncode == 2
     assert "[harness.config.compose][DEBUG] configuration is read from " in done.stderr
     assert "Traceback (most recent call last):" in done.stderr
-    assert done.stderr.splitlines()[-1] == "harness: finetune.epochs=0.0 must be above 0"
+    assert done.stderr.splitlines()[-1] == "harness: finetune.epochs=0 must be above 0"
 
 
 @pytest.mark.parametrize("value", [None, "0"])
@@ -297,6 +300,14 @@ def test_unknown_names_nearest_and_all_choices():
     error = unknown("dish", "sup", ["soup", "salad"], "menu.first")
     assert isinstance(error, InputError)
     assert str(error) == "unknown dish 'sup'; did you mean 'soup'? choices for `menu.first`: salad, soup"
+
+
+def test_beside_a_near_name_many_choices_are_left_to_a_page_of_help():
+    many = [f"soup{number}" for number in range(20)]
+    line = str(unknown("dish", "soup1x", many, "menu", page="--help menu"))
+    assert line == "unknown dish 'soup1x'; did you mean 'soup1'? all choices: --help menu"
+    for few in (unknown("dish", "soup1x", many[:5], "menu", page="--help menu"), unknown("dish", "tea", many, "", page="x")):
+        assert str(few).endswith(f": {', '.join(sorted(many[:5] if 'soup1x' in str(few) else many))}")
 
 
 def test_unknown_without_choices_says_none():

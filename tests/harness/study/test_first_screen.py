@@ -24,14 +24,17 @@ SCREEN = Screen(
 
 
 def test_table_legend_further_columns_and_the_answer_stand_below_each_other():
-    assert first_screen(SCREEN).splitlines() == [
+    assert first_screen(SCREEN, "python -m reports study='a  b'").splitlines() == [
         "arm           accuracy ↑  parameters, M ↓",
         "-----------------------------------------",
         "base       0.800 ± 0.010              2.0",
         "small_one  0.790 ± 0.010              1.0",
         "           −1.0 points ~        −50.0 % ▲",
         "",
-        "▲ better, ~ inconclusive. More: latency (python -m reports columns=all).",
+        "▲ better, ~ inconclusive.",
+        "",
+        "More columns: latency",
+        "  python -m reports study='a  b' columns=all",
         "",
         "Score: small_one (−1.0 points) is inconclusive.",
     ]
@@ -43,7 +46,8 @@ def test_a_narrow_terminal_names_the_columns_that_do_not_fit(monkeypatch, column
     monkeypatch.setenv("COLUMNS", columns)
     lines = first_screen(SCREEN).splitlines()
     assert max(map(len, lines)) <= int(columns)
-    assert f"More: {more} (" in " ".join(lines)
+    place = lines.index(f"More columns: {more}")
+    assert lines[place + 1] == "  add columns=all"
 
 
 def test_asked_columns_are_all_there_on_a_narrow_terminal(monkeypatch):

@@ -50,7 +50,7 @@ def test_plain_lines_tell_of_every_run(sweep):
     assert sorted(line for _, line in started) == [f"{model}, tiny, bag, seed 1: started" for model in ("base", "enhanced")]
     assert lines[0] == "Sweeps keep no checkpoints (finetune.keep=last does)"
     finished = [place for place, line in enumerate(lines) if ": finished in " in line and ", score 0." in line]
-    (timing,) = (place for place, line in enumerate(lines) if line.startswith("Timing 2 variants and 1 A/A replicate, up to 2"))
+    (timing,) = (place for place, line in enumerate(lines) if line.startswith("Timing 2 models and 1 A/A replicate, up to 2"))
     assert len(finished) == 2
     assert timing > max(finished)
     (ended,) = (line for line in lines[timing + 1 :] if line.startswith("Timed 2 rounds in "))
@@ -186,7 +186,7 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "finished already, skipped" in done.stdout
-    assert "Timing 1 variant and 1 A/A replicate" in done.stdout
+    assert "Timing 1 model and 1 A/A replicate" in done.stdout
     (timed,) = (one for one in runs_of(output, "s") if "replicate" not in one.data.tags)
     assert (timed.info.run_id, timed.info.end_time, timed.info.status) == (run.info.run_id, run.info.end_time, "FINISHED")
     assert timed.data.metrics.items() > run.data.metrics.items()

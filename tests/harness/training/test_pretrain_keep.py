@@ -47,4 +47,4 @@ def test_fine_tuning_starts_from_the_weights_of_each_point(run_harness, output, 
     assert run.data.params["pretrain.at"] == "1000.0"
     refused = run_harness(*TASK, f"pretrain.from={folder}", "pretrain.at=700", f"output={output}")
     assert refused.returncode == 2
-    assert f"pretrain.at=700.0: {folder} keeps weights at these token counts: 1000" in refused.stderr
+    assert f"pretrain.at=700: {folder} keeps weights at these token counts: 1000" in refused.stderr

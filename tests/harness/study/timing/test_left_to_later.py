@@ -22,7 +22,7 @@ def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run
     assert second.returncode == 0, second.stdout + second.stderr
     assert second.stdout.count("finished already, skipped") == 2
     assert ": started" not in second.stdout
-    assert "Timing 2 variants and 1 A/A replicate" in second.stdout
+    assert "Timing 2 models and 1 A/A replicate" in second.stdout
     runs = sorted(path.parent for path in output.glob("s/*/result.json") if "replicate" not in path.parent.name)
     assert runs == folders
     assert [run_log.result(folder)["metrics"]["eval/score"] for folder in folders] == scores

@@ -23,7 +23,7 @@ def test_runs_have_the_timing_of_the_new_session_alone(run_harness, small, outpu
     again = run_harness(*command, "sweep.retime=true")
     assert again.returncode == 0, again.stdout + again.stderr
     assert ": started" not in again.stdout
-    assert "Timing 2 variants and 1 A/A replicate" in again.stdout
+    assert "Timing 2 models and 1 A/A replicate" in again.stdout
     after = recorded(folders)
     (old,), (new,) = ({record["tags"][tags.SESSION] for record in records} for records in (before, after))
     assert old != new

@@ -72,7 +72,7 @@ def test_plain_lines_tell_what_is_timed_and_what_floor_it_gave(planned, launches
     launches.milliseconds = lambda title, number: 1.02 ** (number % 2 if "A/A" in title else 0)
     run(planned("model=base", "measure.rounds=3"))
     first, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("Timing 1 variant and 1 A/A replicate, up to 3 rounds (measure=none skips timing)")
+    assert first.startswith("Timing 1 model and 1 A/A replicate, up to 3 rounds (measure=none skips timing)")
     assert last.startswith("Timed 3 rounds in 0 s. Noise floor: latency 3.6 %, throughput 0.0 %")
 
 
