@@ -11,5 +11,5 @@ for study in before after; do
         rerun=true output="$output" "$@")
 done
 cd "$after"
-PYTHONPATH=$after python -m reports gate --study after --against before --max-drop 3points --max-memory 10% --max-cost 1% \
-    --output "$output"
+PYTHONPATH=$after python -m reports gate study=after against=before max_drop=3points max_memory=10% max_cost=1% \
+    output="$output"

@@ -72,7 +72,7 @@ def plain(metric: str) -> str:
 
 
 def said_by_name(metric: str) -> tuple[str, str]:
-    """Unit and direction; empty where the name does not say them."""
+    """Unit and direction; empty where the name lacks them."""
     return next((said for pattern, said in KNOWN.metrics.items() if re.fullmatch(pattern, plain(metric))), ("", ""))
 
 

@@ -118,7 +118,7 @@ def _typed(table: pyarrow.Table, name: str, is_number: bool) -> pyarrow.ChunkedA
 
 
 def say_other_metrics(read: Mapping[str, list[str]], names: Sequence[str], asked: Asked, where: Path) -> None:
-    """A line on stderr, if a table has metrics beside the one that was chosen by its name and not by a flag."""
+    """A line on stderr, if a table has more metrics than the one that was chosen by its name and not by a flag."""
     if asked.metric or "value" not in read or "metric" in read or "value" in asked.columns:
         return
     others = [name for name in names if [name] not in read.values() and any(said_by_name(name))]
