@@ -58,7 +58,8 @@ def chosen(names: Sequence[str], asked: Asked, known: Mapping[str, str], where: 
     """
     there = f"the columns of {on_one_line(str(where))} are {some_of([*map(on_one_line, names)], LISTED)}"
     result = {own: [name] if name in names else name.split("+") for own, name in asked.columns.items() if own != "path"}
-    if asked.metric in names and not {"value", "metric"} & {*result} and not any(len(parts) > 1 for parts in result.values()):
+    is_wide = any(len(parts) > 1 for parts in result.values())
+    if asked.metric and asked.metric in names and not is_wide and not {"value", "metric"} & {*result}:
         result["value"] = [asked.metric]
     taken = [name for parts in result.values() for name in parts]
     values = [own for own, parts in result.items() if own == "value" or len(parts) > 1]
