@@ -303,7 +303,7 @@ def test_several_scales_are_named_apart(make_run):
 def test_unknown_baseline_lists_the_arms(make_run):
     with pytest.raises(InputError, match=r"did you mean 'albert'.*choices for `baseline`: albert, base"):
         compare("s", [make_run(), make_run("albert")], "alber")
-    with pytest.raises(InputError, match="--baseline: albert, gpt"):
+    with pytest.raises(InputError, match="baseline=NAME: albert, gpt"):
         compare("s", [make_run("albert"), make_run("gpt")])
     assert compare("s", [make_run("albert")]).baseline == "albert"  # alone: nothing is compared
 
