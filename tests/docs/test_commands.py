@@ -51,6 +51,7 @@ OF_PACKAGES = ("docs/new_mathematics.md", "docs/bring-your-own.md")
 
 STUDY, ARM = "small", "albert"
 WORDS = dict.fromkeys(["STUDY", "OTHER", "NEW", "OLD", "loop", "order"], STUDY) | dict.fromkeys(["mine", "c07"], ARM)
+WORDS["/shared/runs"] = "multirun"
 WORDS["minilm-L6-H384-own-0"] = "base-tiny-own-0"
 """A word of a command -> the study or arm that it stands for."""
 
@@ -211,7 +212,7 @@ def filled(words: list[str], placeholders: dict[str, str]) -> list[str]:
     made = []
     for word in words:
         key, equals, value = word.rpartition("=")
-        new = placeholders.get(value, value if equals else WORDS.get(value, value))
+        new = placeholders.get(value, WORDS.get(value, value) if key in ("", "study", "against", "arm", "output") else value)
         if value == "FOLDER" and key == "to":
             new = "archive_again"
         made.append(f"{key}{equals}{new}".replace("'sst2'", "'order'"))
