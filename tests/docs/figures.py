@@ -183,8 +183,8 @@ def took(command: str) -> str:
 
 
 def machine() -> str:
-    """Where the commands ran: `2 cores of AMD EPYC 7B13`."""
-    return f"{_outputs()['cores']} cores of {_outputs()['processor']}"
+    """Where the commands ran: `2 cores (AMD EPYC 7B13)`."""
+    return f"{_outputs()['cores']} cores ({_outputs()['processor']})"
 
 
 def kept(output: str, addresses: str) -> str:
