@@ -40,14 +40,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Comments above the commands of a block where one would wrap beside its command."""
+    """Comments above the commands of a block where one would wrap beside its command; outputs, whose lines stay whole."""
 
     def above(block: re.Match[str]) -> str:
         wraps = any(max(map(len, one[0].splitlines())) > FITS for one in COMMENTED.finditer(block[0]))
         parts = COMMENTED.sub(r"\n    # \2\n    \1\n\n", block[0])
         return re.sub(r"\n{3,}", "\n\n", parts).strip("\n") + "\n" if wraps else block[0]
 
-    return BLOCK.sub(above, markdown)
+    return BLOCK.sub(above, markdown).replace("```text\n", "```output\n")
 
 
 def keys() -> str:

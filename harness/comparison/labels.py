@@ -171,7 +171,7 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
     if name is None and len(plain) == 1:
         return plain[0]
     if name is None:
-        raise InputError(f"this study has no arm 'base' to compare with; choose another with baseline=NAME: {', '.join(choices)}")
+        raise InputError(f"there is no arm 'base' to compare with: choose one with baseline=NAME: {', '.join(choices)}")
     near = difflib.get_close_matches(name, choices, n=1, cutoff=0.81)  # albert is no slip for bert
     raise unknown("baseline", name, choices, "baseline", near)
 
