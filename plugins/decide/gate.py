@@ -309,7 +309,8 @@ def main(options: Gate) -> int:
     if options.json:
         print(json.dumps({"passed": passed, "candidates": candidates, "not_judged": unknown_arms}, indent=2))
     else:
-        print(text(candidates, unknown_arms, passing, options))
+        before = options.against or ", ".join({pair.before: None for pair in pairs})
+        print(text(candidates, unknown_arms, passing, options, before))
     return 0 if passed else 1
 
 
@@ -461,8 +462,8 @@ def _allowed(test: dict[str, Any]) -> str:
     return f"{allowed} ({100 * test['margin']:.2f} points)" if is_share else allowed
 
 
-def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str], options: Gate) -> str:
-    """The table of all tests, why tests did not pass, the verdicts, and the result."""
+def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str], options: Gate, before: str) -> str:
+    """The table of all tests, why tests did not pass, the verdicts, and the result; changes are from `before`."""
     tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
     levels = [f"{100 * test['confidence']:.3g} %" if "confidence" in test else "" for _, test in tested]
     several = len({*levels} - {""}) > 1
@@ -479,7 +480,7 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
         )
         for (arm, test), level in zip(tested, levels, strict=True)
     ]
-    lines = [table(head, rows, "lllrrl"), ""] if tested else []
+    lines = [table(head, rows, "lllrrl"), "", wrapped(f"Baseline: {before}.")] if tested else []
     reasons = grouped((test["reason"], (f"{arm} in {test['title']}", test["task"])) for arm, test in tested if test["reason"])
     notes = [
         f"{_spaced(reason)}: {'; '.join(f'{what} on {formats.enumerated(of)}' for what, of in grouped(places).items())}."
@@ -500,4 +501,4 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
         result = f"failed: {formats.enumerated(each)} of {counted(len(tested), 'test')}"
     else:
         result = f"failed: no improvement shown for {', '.join(idle)}" if idle else f"passed: {counted(len(tested), 'test')}"
-    return "\n".join([*lines, result])
+    return "\n".join([*lines, f"Gate {result}"])

@@ -213,7 +213,7 @@ def test_masked_accuracies_over_two_vocabularies_are_not_compared(tracking, caps
 def test_one_arm_alone_has_nothing_to_be_judged_against(log, capsys):
     log("base", BEFORE)
     code, text = gate(capsys, "--study", "new", "--max-drop", "1%")
-    assert (code, text) == (1, "failed: nothing to judge: the study has no other arm\n")
+    assert (code, text) == (1, "Gate failed: nothing to judge: the study has no other arm\n")
 
 
 @pytest.mark.long
