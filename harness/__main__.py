@@ -95,7 +95,7 @@ def _help(topics: list[str]) -> str:
             listed("Commands", below),
         ]
         return "\n\n".join(filter(None, parts))
-    topics = [topic for topic in topics if not topic.startswith("-") and topic != "run"]
+    topics = [topic for topic in topics if not topic.startswith("-")]
     if not topics:
         return first_page(descriptions)
     page_of = imported("harness.config.keys:page_of")  # the schema, which the first page does without

@@ -34,7 +34,11 @@ def further_pages(commands: dict[str, str]) -> dict[str, str]:
     """The pages that the first one names, but for those of single commands, groups and keys."""
     choices = {group: f"{meaning} ({', '.join(names(group))})" for group, meaning in GROUPS.items()}
     options = listed("Options of run, and of commands that compose a run", PAGE["options"])
-    return {"commands": f"{listed('Commands', commands)}\n\n{options}", "groups": listed("Groups and their choices", choices)}
+    return {
+        "commands": f"{listed('Commands', commands)}\n\n{options}",
+        "groups": listed("Groups and their choices", choices),
+        "run": f"{wrapped(commands['run'])}\n\n{options}",
+    }
 
 
 def names(group: str) -> list[str]:

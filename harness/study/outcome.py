@@ -168,7 +168,7 @@ def _of_task(config: RunConfig, values: Mapping[str, float], parameters: Mapping
         is_skewed = has_classes and labelled > SKEWED / len(config.task.labels) and config.finetune.class_weights is None
         cure += ", or set finetune.class_weights=balanced" if is_skewed else ""
         alike = f"one answer is {100 * predicted:.3g} % of the predictions and {100 * labelled:.3g} % of the labels"
-        return [Note("collapsed", f"collapsed: {alike}: {cure}")]
+        return [Note("collapsed", f"collapsed: {alike}; {cure}")]
     if constant is None:
         return []
     by = f" by more than its sampling error ({error:.2g})" if score > constant else ""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import metrics, tags
 from harness.comparison import arms
+from harness.comparison.labels import typed
 from harness.comparison.launches import SHARED
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
@@ -168,11 +169,11 @@ def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
     said = "; ".join(f"{title.partition(', ')[0]} {change}" for title, *_, change in main if change != DASH)
     parts = {"Main results": main}
     for part, settings in differing(first, second).items():
-        shown = _rounded if part == "environment" else str
+        shown = _rounded if part == "environment" else typed
         parts[f"{part.capitalize()}: {counted(len(settings), 'difference')}"] = [
             [DASH if text is None else shown(text) for text in row] for row in settings
         ]
-    heading = f"Numbers: {len(results)}{' (--all lists them)' * (not every)}"
+    heading = f"{counted(len(results), 'number')}{'; --all lists them' * (not every)}"
     parts[heading] = [_row(one, one.metric.name) for one in results if every]
     blocks: list[Block] = [
         Bullets([*map(formats.escape, names)]),

@@ -360,7 +360,7 @@ def limits_of(options: Gate) -> list[Limit]:
             margin = Margin(size / 100, relative=match[2] == "%")
             limits += [Limit(metric, margin, " ".join(allowed.split())) for metric in names]
     if not limits:
-        raise InputError(f"gate needs a limit: expected one of {'=, '.join(given)}=")
+        raise InputError(f"gate needs a limit: expected at least one of {'=, '.join(given)}=")
     return limits
 
 

@@ -39,11 +39,11 @@ class Gate(Files, Runs):
     against: str | None = key(None, "Reference study or results. Default: the study itself.")
     baseline: str | None = key(None, "Reference arm. Default: the same arm; within one study, base.")
     max_drop: str | None = key(None, "Largest acceptable drop of the score. Example: 0.5% or 0.5points.")
-    max_slowdown: str | None = key(None, "Largest acceptable increase of latency, or of timing=. Example: 5%.")
+    max_slowdown: str | None = key(None, "Largest acceptable slowdown in the metric of timing=. Example: 5%.")
     max_memory: str | None = key(None, "Largest acceptable increase of peak memory, in inference and training. Example: 5%.")
     max_cost: str | None = key(None, "Largest acceptable increase of FLOPs, bytes moved and operators. Example: 5%.")
     timing: str | None = key(
-        None, "Metric of max_slowdown=. Default: latency in device time, else in wall-clock time.", called="metric"
+        None, "Metric that max_slowdown= limits. Default: latency in device time, else in wall-clock time.", called="metric"
     )
     better: bool = key(False, "Require that an arm is also better in at least one quantity.")
     json: bool = key(False, "Print verdicts, margins and evidence as JSON.")

@@ -153,7 +153,7 @@ def bounds_of(options: Pick) -> list[Bound]:
     for key, is_least in (("at_most", False), ("at_least", True)):
         bounds += [Bound(*metric_and_number(key, text, RESULTS, USUAL), is_least) for text in getattr(options, key)]
     if not bounds:
-        raise InputError(f"pick needs a limit: expected one of {'=, '.join((*SHORT, 'at_most', 'at_least'))}=")
+        raise InputError(f"pick needs a limit: expected at least one of {'=, '.join((*SHORT, 'at_most', 'at_least'))}=")
     return bounds
 
 

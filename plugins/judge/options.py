@@ -16,7 +16,9 @@ class Files:
     seed: str | None = key(None, "Seed, if the files do not say it.")
     unit: str | None = key(None, "Unit of the metrics, if the files do not say it: share, percent, ms, bytes, 1.")
     direction: str | None = key(
-        None, "Direction of the metrics, if the files do not say it: which values are better.", choices=("higher", "lower")
+        None,
+        "Which values of the metrics are better, if the files do not say it: higher or lower.",
+        choices=("higher", "lower"),
     )
 
 

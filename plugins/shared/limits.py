@@ -19,7 +19,8 @@ def metric_and_number(key: str, text: str, names: Sequence[str], usual: Sequence
     """
     name, equals, number = text.partition("=")
     if not equals:
-        raise InputError(f"{key}={text!r}: expected METRIC=NUMBER, such as eval/score=0.8")
+        example = "model/params_total=20e6" if key == "at_most" else "eval/score=0.8"
+        raise InputError(f"{key}={text!r}: expected METRIC=NUMBER, such as {example}")
     if name not in names:
         group = f"{name.partition('/')[0]}/"
         choices = [one for one in names if one.startswith(group)] or usual

@@ -134,7 +134,7 @@ def _by_seed(runs: list[RunStatus]) -> dict[str, RunStatus]:
     for first, *others in alike.values():
         seeds = [run.title.rpartition(SEED)[2] for run in (first, *others)]
         if any(run.said != first.said for run in others):
-            first = replace(first, said=f"seed {seeds[0]}: {first.said}")
+            first = replace(first, said=f"{first.said} (seed {seeds[0]}; the others alike)")
         titles[f"{first.title.rpartition(SEED)[0]}, seeds {', '.join(seeds)}" if others else first.title] = first
     return titles
 

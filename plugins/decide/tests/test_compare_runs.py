@@ -78,9 +78,9 @@ def test_a_default_that_one_run_lacks_is_shown_with_its_value(tracking, capsys):
 
 
 def test_all_numbers_are_counted_and_shown_on_demand(ids, capsys):
-    assert "Numbers: 27 (--all lists them)" in said(capsys, *ids)
+    assert "27 numbers; --all lists them" in said(capsys, *ids)
     text = said(capsys, *ids, "--all")
-    assert "Numbers: 27\n" in text
+    assert "27 numbers\n" in text
     assert lines_of(text, "eval/majority_score")
     row = ["inference/latency_ms_p50, ms", "12.3", "6.15", "−50.0 %"]
     assert [cell.strip() for cell in lines_of(text, "inference/latency_ms_p50")[0]] == row

@@ -299,7 +299,7 @@ def test_memory_is_judged_by_seed(tracking, typical, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "gate needs a limit: expected one of max_drop=, max_slowdown=, max_memory="),
+        ([], "gate needs a limit: expected at least one of max_drop=, max_slowdown=, max_memory="),
         (["--max-drop", "0.5"], "max_drop='0.5' has no unit: write 0.5% or 0.5points"),
         (["--max-slowdown", "5"], "max_slowdown='5' has no unit: write 5%\n"),
         (["--max-slowdown", f"{'9' * 400}%"], "expected a size above 0"),

@@ -184,7 +184,7 @@ def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "pick needs a limit: expected one of max_latency_ms="),
+        ([], "pick needs a limit: expected at least one of max_latency_ms="),
         (["--max-params", "many"], "max_params='many' must be a finite number at least 0"),
         (["--at-most", "model/params_total=nan"], "'nan' must be a number in base units, such as 0.8 or 20e6"),
         (["--at-least", "eval/score=50"], "at_least='eval/score=50': eval/score must be between -1 and 1"),

@@ -168,7 +168,7 @@ def test_warnings_that_differ_in_numbers_alone_are_one_line_with_those_of_the_fi
         notes = [{"kind": "falling", "text": text}]
         records.write(item.folder / "result.json", {"status": "finished", "metrics": {}, "notes": notes})
     text = " ".join(run_harness("status", f"output={output}").stdout.split())
-    assert "seeds 1, 2 finished seed 1: loss still fell to 0.5: raise finetune.epochs" in text
+    assert "seeds 1, 2 finished loss still fell to 0.5: raise finetune.epochs (seed 1; the others alike)" in text
     assert "seed 3 finished one answer" in text
     assert "0.25" not in text
 
