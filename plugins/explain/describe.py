@@ -90,7 +90,8 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     keys = [*(field.name for field in fields(EncoderConfig)), *following]
     differing = [key for key in keys if getattr(base, key) != getattr(model, key)]
     rows = [
-        (f"= {key}" if key in FOLLOWING else key, *(as_typed(getattr(of, key)) for of in (base, model))) for key in differing
+        (f"{key} (computed)" if key in FOLLOWING else key, *(as_typed(getattr(of, key)) for of in (base, model)))
+        for key in differing
     ]
     parts = compared(counts(base, config.task), counts(model, config.task))
     total, effective = parts[-2:]
@@ -161,7 +162,7 @@ def compared(before: dict[str, int | str], after: dict[str, int | str]) -> list[
         values = before.get(name, 0), after.get(name, 0)
         cells = [value if isinstance(value, str) else f"{value:,}" if value else DASH for value in values]
         first, second = (0 if isinstance(value, str) else value for value in values)  # a word counts no parameters
-        change = f"{100 * (second - first) / first:+.1f} %" if first else "new" if second else DASH
+        change = f"{100 * (second - first) / first:+.1f} %".replace("-", "−") if first else "new" if second else DASH
         if any(values):
             rows.append((name, *cells, "=" if values[0] == values[1] else change))
     return rows

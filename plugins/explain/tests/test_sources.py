@@ -14,7 +14,7 @@ SENSES = "'texts=I went to the bank to deposit money ||| The river bank was very
 
 COMMANDS = {
     "components of the original": (f"describe {BASE}", "23,440,896", "85,054,464", "109,483,778"),
-    "components of the enhanced, and their reduction": (f"describe model=enhanced {BASE}", "3,906,816", "-83.3 %", "590,592"),
+    "components of the enhanced, and their reduction": (f"describe model=enhanced {BASE}", "3,906,816", "−83.3 %", "590,592"),
     "SwiGLU": ("describe activations to=out", "silu is SwiGLU"),
     "BERT vs GPT vs Transformer": (
         f"describe model=base,gpt,encoder_decoder {BASE}",
