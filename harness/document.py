@@ -119,12 +119,11 @@ def is_detail(block: Block) -> bool:
 
 
 def markdown(block: Block, level: int = 2) -> Iterator[str]:
-    """Paragraphs of Markdown; the heading of a section is of this level."""
+    """Paragraphs of Markdown; the heading of a section is of this level, and an empty section has none."""
     if isinstance(block, Section):
-        if block.title:
-            yield f"{'#' * level} {block.title}"
-        for part in block.blocks:
-            yield from markdown(part, level + bool(block.title))
+        parts = [part for inner in block.blocks for part in markdown(inner, level + bool(block.title))]
+        yield from [f"{'#' * level} {block.title}"] * bool(block.title and parts)
+        yield from parts
     elif isinstance(block, Bullets):
         yield "\n".join(f"- {item}" for item in block.items)
     elif isinstance(block, Picture):

@@ -115,7 +115,8 @@ class Report:
         sections = [without(section, is_detail) for section in self.document.sections if not section.detail]
         paragraphs = [f"# {self.document.title}"]
         for section in sections:
-            parts, folds = [*markdown(section)], self.document.is_small and section.title
+            parts = [*markdown(section)]
+            folds = parts and self.document.is_small and section.title
             paragraphs += ["<details><summary>", parts[0], "</summary>", *parts[1:], "</details>"] if folds else parts
         left_out = [LEFT_OUT] if sections != self.document.sections else []
         return "\n\n".join([*paragraphs, *left_out]) + "\n"

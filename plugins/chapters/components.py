@@ -31,7 +31,6 @@ ORIGIN_COLOURS = {"kept": "#009E73", "derived": "#E69F00", "random": "#000000"}
 PHASES = {"model": "at the trained size", "published": "at BERT-base dimensions"}
 TITLE = "Parameters by component"
 ON_WEIGHTS = "Parameters of arms on published weights: kept, derived because the shape changed, or random"
-ALIKE = "All arms have the same parameters in every component (not drawn)."
 PART_COLOURS = dict(
     zip(
         metrics.PARAMETER_COMPONENTS,
@@ -56,8 +55,8 @@ def chapter(study: Study) -> Chapter:
             "weights.svg": (ON_WEIGHTS, _bars, {"": origins} if origins else {}, ORIGIN_COLOURS),
         }
     )
-    drawn = [*plots.drawn_note(study.comparison), *pictures] if files else [ALIKE]
-    blocks: list[Block] = [COMPONENTS]
+    drawn: list[Block] = [*plots.drawn_note(study.comparison), *pictures] if files else []
+    blocks: list[Block] = [COMPONENTS] * bool(files)
     for place, (heading, phase, section) in enumerate(tables_of_parts):
         title = f"{heading[0].upper()}{heading[1:]}"
         blocks.append(Part(title, [components(section, phase), *([] if place else drawn)], detail=bool(place)))

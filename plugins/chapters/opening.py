@@ -26,8 +26,8 @@ from harness.reports.writing.tables import size_text, verdict_text
 
 CAPTION = (
     "Changes against the baseline with 95 % intervals (90 % where equivalent, as TOST uses), each panel on its own scale. "
-    "Filled: better or worse; hollow: inconclusive or equivalent; grey: less than one validation item, or for training memory "
-    "than an A/A replicate"
+    "Filled: better or worse; hollow: inconclusive or equivalent; grey band: changes smaller than one validation item "
+    "or, for training memory, than the A/A difference"
 )
 LOOKS = shipped(__file__, dict[Verdict, tuple[str, dict[str, Any]]])
 """Verdict -> what the legend says, and the look of the mark."""
@@ -104,34 +104,33 @@ def _panel(axes: Axes, labels: list[str], effects: list[Effect]) -> None:
         across = axes.get_yaxis_transform()
         axes.annotate(number, (1.02, row), fontsize=7.5, xycoords=across, va="center", annotation_clip=False)
         axes.plot([0, 1.01], [row, row], transform=across, color="0.93", linewidth=0.8, zorder=0, clip_on=False)
-    unit = "%" if by_ratio else "points" if first.unit in SHARES else first.unit
-    axes.set_title(f"{first.name} ({unit})", loc="left", fontsize=9)
     axes.spines["left"].set_visible(False)  # beside it, the values of the panel before would read as its ticks
     axes.tick_params(axis="y", length=0)
     if by_ratio:
         ratios = [1 / LEAST_RATIO, LEAST_RATIO, *(end for effect in effects for end in ends(effect))]
         room = (max(ratios) / min(ratios)) ** 0.06
         axes.set(xscale="log", xlim=(min(ratios) / room, max(ratios) * room))
-        decades = math.log10(max(ratios) / min(ratios))
+        decades, as_factors = math.log10(max(ratios) / min(ratios)), min(ratios) < 0.02 or max(ratios) > 9
         powers = FixedLocator([10.0 ** (place * math.ceil(decades / 4)) for place in range(-9, 10)])
         if decades < 0.4:
             axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # all of these have a tick at 1
         else:
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.3 else (1, 3)) if decades < 2 else powers)
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda ratio, _: _ratio_text(ratio))
+        axes.xaxis.set_major_formatter(lambda ratio, _: _factor(ratio) if as_factors else formats.signed(100 * (ratio - 1), 0))
+        unit = "ratio" if as_factors else "%"
     else:
+        unit = "points" if first.unit in SHARES else first.unit
         half = 1.12 * max(LEAST.get(first.unit, 0.0), *(abs(end) for effect in effects for end in ends(effect)))
         axes.set_xlim(-half, half)
         axes.locator_params(axis="x", nbins=5)
+    axes.set_title(f"{first.name} ({unit})", loc="left", fontsize=9)
 
 
-def _ratio_text(ratio: float) -> str:
-    """`−50`, `+200`, `×10`, `÷1000`."""
-    if not (0 < ratio < 0.02 or ratio > 9):
-        return formats.signed(100 * (ratio - 1), 0)
+def _factor(ratio: float) -> str:
+    """`×10`, `×1`, `÷10k`."""
     factor, letter = formats.prefix(max(ratio, 1 / ratio))
-    return f"{'×' if ratio > 1 else '÷'}{max(ratio, 1 / ratio) / factor:.3g}{letter}"
+    return f"{'÷' if ratio < 1 else '×'}{max(ratio, 1 / ratio) / factor:.3g}{letter}"
 
 
 CHAPTER = Added(chapter, before=None)

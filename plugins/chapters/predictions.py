@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.comparison import items
 from harness.comparison.items import CLASSES, NO_ERROR, Paired
+from harness.comparison.paired import grouped, pair
 from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Bullets, Cell
 from harness.document import Section as Part
@@ -54,7 +55,8 @@ DISAGREE = """\
 Validation items on which an arm and the baseline ({baseline}) differ: mean counts over up to five paired seeds. Descriptive
 only: two seeds of the same arm also disagree. Items are shown for at most {most} arms, those that disagree most."""
 RIGHT_HERE = "{right} right, {errs} wrong, in most seeds (texts are detokenized):"
-MISSING = "No predictions found for {arms}; they are read from the run folders in `multirun/`."
+UNPAIRED = "Not paired with the baseline, no seed in common"
+MISSING = "No predictions of the same items, neither in the archive nor in the run folders"
 NO_TEXTS = "Texts not available: the cache of prepared data is missing or unreadable."
 CORRUPT = "Corrupt run files, left out: {files}. Rerun their command to restore them."
 SHOWN, WIDTH = 3, 160
@@ -75,20 +77,16 @@ def _disagreements(study: Study, section: Section, rows: list[Row], paired: Pair
         counts = [both.both(*errs) for errs in itertools.product((False, True), repeat=2)]
         numbers = [Cell(formats.plain(count, 0 if replicates == 1 else 1), count) for count in counts]
         lines.append([escape(label), replicates, *numbers])
-    blocks: list[Block] = [formats.table(head, lines), *left_out]
-    missing = [row.label for row in rows[1:] if row.label not in paired]
-    blocks += [MISSING.format(arms=listed(missing))] if missing else []
-    title = f"Disagreements: {escape(section.name)}"
-    if texts is None:
-        return [Part(title, [*blocks, NO_TEXTS])]
+    blocks: list[Block] = [formats.table(head, lines), *_without_pairs(rows, paired), *left_out]
     names = items.labels_of(run)  # else the numbers of classes stand for them
 
     def class_of(both: Paired, index: int) -> str:
         number = both.labels[index]
         return escape(names[number] if number < len(names) else str(number))
 
-    examples = _examples(RIGHT_HERE, baseline, paired, 0.5, texts, class_of)  # of half of the replicates
-    return [Part(title, [*blocks, *examples])]
+    # of half of the replicates
+    examples = _examples(RIGHT_HERE, baseline, paired, 0.5, texts, class_of) if texts else [NO_TEXTS]
+    return [Part(f"Disagreements: {escape(section.name)}", [*blocks, *examples])]
 
 
 ERR = """\
@@ -121,7 +119,14 @@ def _errors(study: Study, section: Section, rows: list[Row], paired: PairedError
         return f"baseline {before}, arm {after}"
 
     examples = _examples(ERRS_MORE, section.baseline, paired, NO_ERROR, texts, errors_of)
-    return [Part(f"Errors: {escape(section.name)}", [formats.table(head, lines), *examples])]
+    return [Part(f"Errors: {escape(section.name)}", [formats.table(head, lines), *_without_pairs(rows, paired), *examples])]
+
+
+def _without_pairs(rows: list[Row], paired: PairedErrors) -> list[str]:
+    """Which arms have no errors to pair with the baseline's, and why."""
+    first, missing = rows[0].by_replicate, [row for row in rows[1:] if row.label not in paired]
+    why = grouped((MISSING if pair(first, row.by_replicate) else UNPAIRED, row.label) for row in missing)
+    return [f"{text}: {listed(arms)}." for text, arms in why.items()]
 
 
 def _examples(

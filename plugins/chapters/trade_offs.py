@@ -21,9 +21,9 @@ from harness.errors import present
 from harness.metrics import judged_by
 from harness.plugins.shared.estimates import of_launches
 from harness.plugins.shared.seeds import in_common
-from harness.reports.chapters import Added, tasks
+from harness.reports.chapters import Added, overview, tasks
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats
+from harness.reports.writing import findings, formats, tables
 from harness.reports.writing.formats import Chapter, escape, listed
 
 DRAWS = 2000
@@ -115,20 +115,19 @@ COSTS = (
 )
 INTRO = """\
 An arm is *Pareto-optimal* if no other arm is at least as good and as cheap, and better in one of the two; else the best arm
-that dominates it is named. Scores are means over tasks, costs geometric means. The percentage is the probability of being
-Pareto-optimal: the share of 2,000 bootstrap draws over seeds (pretraining seeds if there are several) and rounds of launches,
-not over test items, paired across arms and widened by √(n / (n − 1)). The means are point estimates: the difference to the arm
-that dominates may be inconclusive."""
+that dominates it is named. Scores are means over tasks and over the seeds that all arms share, if any; costs, geometric means.
+The percentage is the probability of being Pareto-optimal: the share of 2,000 bootstrap draws over seeds (pretraining seeds if
+there are several) and rounds of launches, not over test items, paired across arms and widened by √(n / (n − 1)). The means are
+point estimates: the difference to the arm that dominates may be inconclusive."""
 FEW = """\
 Bootstrap over only {count} seeds: of two equal arms, the costlier model got more than 95 % in 19 % of simulated studies with 2
 seeds, 15 % with 3, 7 % with 5 and 6 % with 10, where 5 % would be correct."""
-COMMON = "Scores in this table use only the seeds common to all arms."
-ALONE = "Fewer than two shared seeds: no uncertainty estimate."
+ALONE = "Fewer than two shared seeds: no uncertainty estimate, so not evidence."
 
 
 def chapter(study: Study) -> Chapter:
     """Empty where no two arms have scores on the same tasks."""
-    comparison, parts = study.comparison, []
+    comparison, parts, flat = study.comparison, list[Block](), []
     groups = grouped(
         (tuple(row.label for row in section.rows if row.values(HEADLINE)), section) for section in comparison.selected_tasks
     )
@@ -137,12 +136,16 @@ def chapter(study: Study) -> Chapter:
         costs = [judged_by(cost, functools.partial(front, sections, labels)) for cost in COSTS]
         noisy = [cost for cost in costs if any(_is_too_noisy(section, cost) for section in sections)]
         fronts = [arms for cost in costs if cost not in noisy and (arms := front(sections, labels, cost))]
-        if fronts:
-            names = ", ".join(escape(section.name) for section in sections)
+        names = ", ".join(escape(section.name) for section in sections)
+        spent = ({section.by_label[label].mean(arms.cost) for label in labels} for arms in fronts for section in sections)
+        if fronts and all(len(values) == 1 for values in spent):
+            equal = listed(metrics.get(arms.cost).title for arms in fronts)
+            flat.append(f"No trade-off on {names}: all arms have equal {equal}.")
+        elif fronts:
             own = {label: fmean(present(section.by_label[label].mean(HEADLINE)) for section in sections) for label in labels}
             scores = own | {label: place.score for arms in fronts for label, place in arms.places.items()}
-            common = [COMMON] if any(abs(scores[label] - own[label]) > TINY for label in own) else []
-            blocks: list[Block] = [table(scores, fronts), *common]
+            of_arms = table(scores, fronts, sections)
+            blocks: list[Block] = [of_arms, *overview.noted(of_arms)]
             replicates = min(arms.replicates for arms in fronts)
             blocks += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
             blocks += (
@@ -151,7 +154,16 @@ def chapter(study: Study) -> Chapter:
             missing = listed(label for label in comparison.labels if label not in labels)
             blocks += [f"Left out, without a score on these tasks: {missing}."] if missing else []
             parts.append(Part(f"Score against cost: {names}" if len(groups) > 1 else "", blocks))
-    return Chapter([Part("Trade-offs", [INTRO, *parts])] if parts else [])
+    blocks = [*([INTRO] * bool(parts)), *parts, *flat]
+    return Chapter([Part("Trade-offs", blocks)] if blocks else [])
+
+
+def marks(sections: Sequence[Section], label: str) -> str:
+    """Signs at the score of an arm: a training warning, no task above the majority baseline, selected on the reported rows."""
+    rows = [(section, section.by_label[label]) for section in sections]
+    runs = [run for _, row in rows for run in row.runs]
+    is_below = all(findings.is_below_constant(*one) for one in rows)
+    return " †" * any(map(findings.is_warned, runs)) + " ‡" * is_below + tables.selection_mark(runs)
 
 
 def _is_too_noisy(section: Section, cost: str) -> bool:
@@ -160,17 +172,19 @@ def _is_too_noisy(section: Section, cost: str) -> bool:
     return any(change.evidence.is_too_noisy for change in changes if change and change.evidence)
 
 
-def table(scores: dict[str, float], fronts: list[Front]) -> Table:
+def table(scores: dict[str, float], fronts: list[Front], sections: Sequence[Section]) -> Table:
     """One row per arm, one column per cost."""
     rows = []
     for label, score in scores.items():
-        cells = [formats.cell(score, "score")]
+        cells = [Cell(formats.value(score, "score") + marks(sections, label), score, "score")]
         for place in (front.places.get(label) for front in fronts):
             if place is None:
                 cells.append(Cell(DASH))
                 continue
-            where = "**Pareto-optimal**" if place.dominated_by is None else f"dominated by {escape(place.dominated_by)}"
-            cells.append(Cell(where, change="" if place.probability is None else formats.chance(place.probability)))
+            chance = "" if place.probability is None else formats.chance(place.probability)
+            best = "**Pareto-optimal**" if chance else "not dominated (not evidence)"
+            where = best if place.dominated_by is None else f"dominated by {escape(place.dominated_by)}"
+            cells.append(Cell(where, change=chance))
         rows.append([escape(label), *cells])
     return formats.table(["arm", "score", *(metrics.get(front.cost).title for front in fronts)], rows)
 

@@ -112,9 +112,10 @@ def hypotheses(comparison: Comparison) -> list[Block]:
         time = int(recorded[tags.HYPOTHESIS_TIME])
         earlier = sum(run.started < time for run in runs if run.tags.get(tags.STUDY) == study)
         shared = sum(run.started < time for run in every if run.is_pretraining and run.tags.get(tags.STUDY) != study)
-        when = f"after {earlier} of its runs had begun" if earlier else f"before {'its' if shared else 'the'} first run"
-        when += f", after {counted(shared, 'pretraining run')} shared with another study" if shared else ""
-        paragraphs.append(f"**Hypothesis**, written {when}, on {formats.date(time)}: {escape(recorded[tags.HYPOTHESIS])}")
+        when = f"after {earlier} of its runs had begun" if earlier else f"before the first run{' of this study' * bool(shared)}"
+        when += f", on {formats.date(time)}"
+        when += f"; {counted(shared, 'pretraining run')}, shared with another study, had already started" if shared else ""
+        paragraphs.append(f"**Hypothesis**, written {when}: {escape(recorded[tags.HYPOTHESIS])}")
         first, *others = _found_of(comparison, recorded[tags.HYPOTHESIS])
         paragraphs += [first, *bullets(others)] if first.endswith(":") else bullets([first, *others])
     return paragraphs

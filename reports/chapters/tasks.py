@@ -1,12 +1,11 @@
 """The tasks, each with its scores, and what to know of the pretrainings that they start from."""
 
-from collections.abc import Callable
-
 from harness import tags
 from harness.comparison import plateau
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
 from harness.comparison.section import Section
+from harness.document import DASH
 from harness.document import Section as Part
 from harness.reports.chapters import timing
 from harness.reports.reading.study import Study
@@ -21,42 +20,45 @@ OVERLAP_LENGTH = 13
 def chapter(study: Study) -> Chapter:
     """The sections of all tasks, after what to know of several; empty if the study has only pretrainings."""
     comparison = study.comparison
+    is_single = len(comparison.selected_tasks) < 2
     every = [
         (
             section,
             [
                 *notes_of_task(comparison, section),
-                *section_text.notes(comparison, section),
+                *section_text.notes(comparison, section, with_data=is_single),
                 *timing.notes(section),
                 *section_text.notes_of_scores(section),
             ],
         )
         for section in comparison.tasks
     ]
-    if len(comparison.selected_tasks) < 2:
+    if is_single:
         return Chapter([section_text.chapter(comparison, *one) for one in every])
     tasks_of = sorted(grouped((text, section.name) for section, notes in every for text in notes).items())
     said = [text if len(names) == len(every) else f"{listed(names)}: {text}" for text, names in tasks_of]
     of_tasks = [section_text.chapter(comparison, section, [], every[0][0]) for section, _ in every]
-    return Chapter([*([Part("Tasks: conditions, data, seeds", [*bullets(said)])] * bool(said)), *of_tasks])
+    of_data = {escape(section.name): section_text.data(section) for section in comparison.tasks}
+    rows = [[name, *(escape(text) or DASH for text in data.values())] for name, data in of_data.items()]
+    data = formats.table(["task", "conditions (hash)", "data set", "licence"], rows, left=4)
+    return Chapter([Part("Tasks: conditions, data, seeds", [data, *bullets(said)]), *of_tasks])
 
 
 def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
     """Sentences on the pretrainings of a task: a plateau, overlap, and what this report does not show."""
-    parts = comparison.pretrainings
-    is_stuck = {run.tags.get(tags.FINGERPRINT): plateau.is_on(run.metrics) for part in parts for run in part.runs}
-    older = {run.tags.get(tags.FINGERPRINT) for part in parts for run in part.superseded} - is_stuck.keys()
-
-    def started(what: str, fits: Callable[[str], bool]) -> list[str]:
-        rows = [row.label for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs)]
-        return [f"{what}: {listed(rows)}."] if rows else []
-
-    return [
-        *started("**Pretraining still on the unigram plateau**", lambda origin: is_stuck.get(origin, False)),
-        *_overlap(section),
-        *started("Pretraining superseded by a later run above", lambda origin: origin in older),
-        *started("Pretraining run not found in this store", lambda origin: origin not in older and origin not in is_stuck),
-    ]
+    found, old = ({run.tags.get(tags.FINGERPRINT) for run in runs} for runs in (comparison.runs, comparison.superseded))
+    stuck = {run.tags.get(tags.FINGERPRINT) for run in comparison.runs if plateau.is_on(run.metrics)}
+    origins = {run.origin for run in section.runs if run.origin}
+    started = {
+        "**Pretraining still on the unigram plateau**": origins & stuck,
+        "The run whose weights these start from was superseded by a later run": origins & old - found,
+        "The run whose weights these start from is not in this store": origins - old - found,
+    }
+    rows = {
+        what: [row.label for row in section.rows if any(run.origin in some for run in row.runs)]
+        for what, some in started.items()
+    }
+    return [*(f"{what}: {listed(labels)}." for what, labels in rows.items() if labels), *_overlap(section)]
 
 
 def warnings(comparison: Comparison) -> list[str]:

@@ -84,8 +84,7 @@ def _blocks(block: Block, say: Callable[[str], str]) -> list[Block]:
     if isinstance(block, Section):
         return [_section(block, say)]
     if isinstance(block, Table):
-        table, *sentences = without_constants(block)
-        return [renamed(table, say), *map(say, sentences)]
+        return [renamed(part, say) if isinstance(part, Table) else say(part) for part in without_constants(block)]
     if isinstance(block, Bullets):
         return [Bullets([*map(say, block.items)])]
     return [replace(block, caption=say(block.caption)) if isinstance(block, Picture) else say(block)]
@@ -97,8 +96,8 @@ def renamed(table: Table, say: Callable[[str], str]) -> Table:
     return replace(table, head=[*map(say, table.head)], rows=rows)
 
 
-def without_constants(table: Table) -> tuple[Table, *tuple[str, ...]]:
-    """The table without numbers that are equal for all arms, and a sentence with them; scores stay."""
+def without_constants(table: Table) -> tuple[Table | str, ...]:
+    """The table without numbers that are equal for all arms, and a sentence with them, alone if all are; scores stay."""
     references = [row for row in table.rows if row[0].text.startswith("*")]
     arms = [row for row in table.rows if row not in references]
 
@@ -110,9 +109,9 @@ def without_constants(table: Table) -> tuple[Table, *tuple[str, ...]]:
         return first.value is not None and first.unit not in SHARES and alike and has_none
 
     constant = [*filter(is_constant, range(table.left, len(table.head)))] if table.head[0] == "arm" and len(arms) > 1 else []
-    if not constant or len(constant) == len(table.head) - 1:
+    if not constant:
         return (table,)
     kept = [index for index in range(len(table.head)) if index not in constant]
-    said = "; ".join(f"{table.head[index]} {arms[0][index].text}" for index in constant)
+    said = f"Equal for all arms: {'; '.join(f'{table.head[index]} {arms[0][index].text}' for index in constant)}."
     rows = [[row[index] for index in kept] for row in table.rows]
-    return replace(table, head=[table.head[index] for index in kept], rows=rows), f"Equal for all arms: {said}."
+    return (replace(table, head=[table.head[index] for index in kept], rows=rows), said)[len(kept) == 1 :]

@@ -100,7 +100,7 @@ def plain(number: float, digits: int) -> str:
     """With thousands separators and a typographic minus."""
     if math.isinf(number):
         return "∞" if number > 0 else f"{MINUS}∞"
-    text = f"{number:,.{digits}f}"
+    text = f"{round(number, 12):,.{digits}f}"  # a mean in another order of sums may end otherwise
     return text.replace("-", MINUS) if float(text.replace(",", "")) else text.removeprefix("-")
 
 

@@ -227,14 +227,20 @@ def intro(section: Section, names: list[str]) -> str:
     return " ".join([INTRO, *sentences, *([f"Settings: {', '.join(texts)}."] if texts else [])])
 
 
-def notes(comparison: Comparison, section: Section) -> list[str]:
-    """Sentences on conditions, data set, weights, seeds and settings."""
+def data(section: Section) -> dict[str, str]:
+    """What to say of conditions and data set."""
     of_ours = not any(tags.DESIGN in run.tags for run in section.runs)
     origins = {run.tags[tags.ORIGIN]: None for run in section.runs if tags.ORIGIN in run.tags}
+    name, _, licence = "; ".join(origins).partition(", licence ")
+    return {"Conditions (hash)": section.conditions * of_ours, "Data set": name, "Licence": licence}
+
+
+def notes(comparison: Comparison, section: Section, with_data: bool = True) -> list[str]:
+    """Sentences on weights, seeds and settings, and on conditions and data set."""
     read = {row.label: SAID_OF_WEIGHTS.findall(run.tags.get(tags.WEIGHTS_READ, "")) for row in section.rows for run in row.runs}
     sources = [f"{label} ({', '.join(said)})" for label, said in read.items() if said]
-    said = {"Data set": origins, "Weights": sources, "Conditions (hash)": [section.conditions] * of_ours}
-    facts = [f"{name}: {escape('; '.join(texts))}." for name, texts in said.items() if texts]
+    said = {"Weights": "; ".join(sources)} | (data(section) if with_data else {})
+    facts = [f"{name}: {escape(text)}." for name, text in said.items() if text]
     return [*section_notes(section), *without_score(comparison, section), *facts]
 
 

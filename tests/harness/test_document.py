@@ -28,10 +28,8 @@ HOSTILE = (
 )
 TABLE = table(["arm", "score"], [["a", Cell("0.5", 0.5, "score", "+1 ▲", "better")]])
 DETAIL = Section("Tests", ["more", TABLE], detail=True)
-LAST = Section("", ["end", Section("Last", [])])
-CHAPTER = Section(
-    "Chapter", ["text", Bullets(["b", "c"]), Picture("x.svg", "It"), DETAIL, Section("", ["end", Section("Last", [])])]
-)
+LAST = Section("", ["end", Section("Last", ["z"])])
+CHAPTER = Section("Chapter", ["text", Bullets(["b", "c"]), Picture("x.svg", "It"), DETAIL, LAST])
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -48,14 +46,19 @@ def test_html_is_shown_as_text():
 def test_sections_are_headings_by_depth_and_one_without_a_title_goes_on():
     assert [*markdown(CHAPTER)] == [
         *("## Chapter", "text", "- b\n- c", "![It](x.svg)", "*It.*"),
-        *("### Tests", "more", "| arm | score |\n| :-- | --: |\n| a | 0.5<br>+1 ▲ |", "end", "### Last"),
+        *("### Tests", "more", "| arm | score |\n| :-- | --: |\n| a | 0.5<br>+1 ▲ |", "end", "### Last", "z"),
     ]
-    assert [*markdown(Section("", ["a", Section("Part", [])]))] == ["a", "## Part"]
+    assert [*markdown(Section("", ["a", Section("Part", ["b"])]))] == ["a", "## Part", "b"]
+
+
+def test_a_section_without_content_has_no_heading():
+    """Such as one whose pictures an archive leaves out."""
+    assert [*markdown(Section("", ["a", Section("Part", [Section("Inner")])]))] == ["a"]
 
 
 def test_detail_is_left_out_at_any_depth():
     outer = Section("", [CHAPTER, DETAIL])
-    assert [*markdown(without(outer, is_detail))][-2:] == ["end", "### Last"]
+    assert [*markdown(without(outer, is_detail))][-3:] == ["end", "### Last", "z"]
 
 
 def test_another_process_reads_the_same_objects():

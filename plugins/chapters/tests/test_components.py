@@ -5,7 +5,9 @@ from texts import md
 
 from harness import tags
 from harness.comparison.compare import compare
+from harness.document import markdown
 from harness.plugins.chapters import components
+from harness.reports.writing.concise import concise
 
 BASE = {"token_embedding": 4_000_000.0, "layers": 2_000_000.0, "position_embedding": 16_384.0, "head": 258.0}
 
@@ -52,6 +54,16 @@ def test_components_show_their_changes_the_total_and_effective(make_run):
     assert base == "| base | 800 | 0 | 200 | 1.00 k | 1.00 k |"
     assert new == "| new | 100<br>−87.5 % | 50<br>+50 | 200 | 350<br>−65.0 % | – |"
     assert components.components(section, "published").rows == []
+
+
+def test_equal_arms_have_one_sentence(make_run, study_of):
+    comparison = compare("s", [make_run(arm, values=counted(BASE)) for arm in ("base", "tuned")])
+    (part,) = components.chapter(study_of(comparison)).sections
+    assert [*markdown(concise(part, comparison.labels))] == [
+        "## Parameters by component",
+        "### At the trained size",
+        "Equal for all arms: token embeddings 4.00 M; position embeddings 16.4 k; layers 2.00 M; head 258; total 6.02 M.",
+    ]
 
 
 @pytest.mark.parametrize(

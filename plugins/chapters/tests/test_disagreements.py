@@ -87,7 +87,13 @@ def test_folder_that_another_attempt_wrote_is_not_read(run, output):
 
 def test_arm_without_predictions_is_named(run, output):
     text = chapter([run("base", LABELS), run("other", LABELS), run("lost", None)], output)
-    assert "No predictions found for lost;" in text
+    assert "No predictions of the same items, neither in the archive nor in the run folders: lost." in text
+
+
+def test_an_arm_without_a_seed_in_common_is_unpaired_and_not_without_predictions(run, output):
+    text = chapter([run("base", LABELS), run("other", LABELS), run("apart", LABELS, seed=7)], output)
+    assert "Not paired with the baseline, no seed in common: apart." in text
+    assert "No predictions" not in text
 
 
 def test_without_the_prepared_data_there_are_counts_alone(run, output):
@@ -107,7 +113,7 @@ def test_a_corrupt_file_of_a_run_is_named_and_the_others_are_counted(run, output
     path.write_bytes(whole[: len(whole) // 2] if content is None else content)
     text = chapter(runs, output)
     assert f"Corrupt run files, left out: s/{path.parent.name}/{file}." in text
-    assert "No predictions found for other;" in text
+    assert f"{predictions.MISSING}: other." in text
     assert "| third | 1 | 4 | 2 | 0 | 0 |" in text
 
 

@@ -58,6 +58,15 @@ def regression(predicted: list[float]) -> dict[str, list]:
     return {"item": [7, 8, 9], "label": LABELS, "prediction": predicted, "logit_0": predicted}
 
 
+def test_arms_without_errors_to_pair_are_named_with_the_reason(run, tmp_path):
+    values = regression([1.0, 2.0, 5.0])
+    runs = [run("base", values), run("other", values), run("apart", values, 7), run("lost", b"")]
+    study = Study(compare("s", runs, errors=errors_in(tmp_path)), output=tmp_path)
+    text = "\n".join(predictions.ERRORS.chapter(study).paragraphs)
+    assert "Not paired with the baseline, no seed in common: apart." in text
+    assert "No predictions of the same items, neither in the archive nor in the run folders: lost." in text
+
+
 def chapter(runs: list, output: Path) -> str:
     return "\n".join(predictions.ERRORS.chapter(Study(compare("s", runs, errors=errors_in(output)), output=output)).paragraphs)
 

@@ -61,6 +61,22 @@ def test_an_interval_that_reaches_0_or_infinity_is_drawn_in_part(pretrained, mak
         assert 0 < low < 1 < high < math.inf
 
 
+@pytest.mark.parametrize(
+    ("smaller", "title", "labels"),
+    [(2, "parameters (%)", ["−40", "0"]), (1e4, "parameters (ratio)", ["÷10k", "÷100", "×1"])],
+)
+def test_ticks_are_percentages_or_all_of_them_factors(make_run, smaller, title, labels):
+    runs = [make_run(arm, 0, {TOTAL: 1e6 / by}) for arm, by in (("base", 1), ("small", smaller))]
+    (panel,) = opening.change_picture(compare("s", runs)).axes
+    assert panel.get_title(loc="left") == title
+    low, high = panel.get_xlim()
+    ticks = [
+        text.get_text() for text, place in zip(panel.get_xticklabels(), panel.get_xticks(), strict=True) if low < place < high
+    ]
+    assert {*labels} <= {*ticks}
+    assert "0" not in ticks or not any(tick[0] in "×÷" for tick in ticks)
+
+
 def test_values_beside_a_panel_are_no_ticks_of_the_next_one(result):
     """A panel has no axis line to the left, and its values end before the next panel begins."""
     figure = opening.change_picture(result)

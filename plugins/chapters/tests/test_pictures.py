@@ -35,4 +35,4 @@ def test_what_is_the_same_in_all_arms_is_in_no_picture_and_said_in_a_line(make_r
     assert b"parameters" not in files["changes.svg"]
     report = files["report.md"].decode()
     assert "Equal for all arms: parameters 1.00 M." in report
-    assert "All arms have the same parameters in every component" in report
+    assert "### At the trained size\n\nEqual for all arms: token embeddings 400.0 k; layers 600.0 k; total 1.00 M." in report

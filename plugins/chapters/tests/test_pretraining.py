@@ -253,12 +253,19 @@ def test_pretraining_of_the_study_itself_is_not_looked_for_elsewhere(tracking):
 
 def test_pretraining_that_is_gone_is_said(make_run, pretrained):
     result = comparing.compare("s", [make_run("base+mlm", model="base", pretraining="f7"), pretrained(fingerprint="f0")])
-    assert "Pretraining run not found in this store: base+mlm." in sentences(result, 1)
+    assert "The run whose weights these start from is not in this store: base+mlm." in sentences(result, 1)
 
 
 def test_pretraining_that_was_superseded_is_said(make_run, pretrained):
     runs = [pretrained(fingerprint="f0"), make_run("base+mlm", model="base", pretraining="f0"), pretrained(fingerprint="f1")]
-    assert "Pretraining superseded by a later run above: base+mlm." in sentences(comparing.compare("s", runs), 1)
+    said = "The run whose weights these start from was superseded by a later run: base+mlm."
+    assert said in sentences(comparing.compare("s", runs), 1)
+
+
+def test_weights_of_a_fine_tuning_are_found(make_run):
+    """An arm of rte may start from its run on mnli."""
+    runs = [make_run("base", task="mnli", fingerprint="f0"), make_run("base", task="rte", pretraining="f0")]
+    assert sentences(comparing.compare("s", runs), 1) == ""
 
 
 def test_overlap_is_said_in_the_section_of_its_task(make_run):

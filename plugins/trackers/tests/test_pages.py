@@ -25,9 +25,15 @@ def test_first_line_of_a_study_links_its_report():
 
 
 def test_the_page_of_a_study_has_no_picture_that_it_does_not_show_and_no_detail():
-    opening = ["It is.", Picture("a.svg", "Loss; mean"), "*Note.*", Section("Arms", []), Section("Tests", ["x"], detail=True)]
+    opening = [
+        "It is.",
+        Picture("a.svg", "Loss; mean"),
+        "*Note.*",
+        Section("Arms", ["a"]),
+        Section("Tests", ["x"], detail=True),
+    ]
     report = Document("Report: s", [Section("", opening)])
-    assert pages.of_study("s", PLAN, "", REPORT, report).endswith("1 seed.\n\n*Note.*\n\n## Arms")
+    assert pages.of_study("s", PLAN, "", REPORT, report).endswith("1 seed.\n\n*Note.*\n\n## Arms\n\na")
 
 
 def test_the_page_of_a_small_study_ends_where_its_report_folds():

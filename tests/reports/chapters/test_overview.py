@@ -344,14 +344,14 @@ def test_the_first_line_tells_seeds_from_pretrainings(make_run):
 
 
 @pytest.mark.parametrize(
-    ("count", "begun", "beside"),
+    ("count", "begun", "first", "beside"),
     [
-        (2, 5, "its first run, after 2 pretraining runs shared with another study"),
-        (1, 5, "its first run, after 1 pretraining run shared with another study"),
-        (2, 20, "the first run"),
+        (2, 5, "the first run of this study", "; 2 pretraining runs, shared with another study, had already started"),
+        (1, 5, "the first run of this study", "; 1 pretraining run, shared with another study, had already started"),
+        (2, 20, "the first run", ""),
     ],
 )
-def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, count, begun, beside):
+def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, count, begun, first, beside):
     """The study's own runs come after it; what it shares may have begun before."""
     said = {tags.HYPOTHESIS: "no difference", tags.HYPOTHESIS_TIME: "10", tags.STUDY: "later"}
     own = [make_run("base", seed, {SCORE: 0.8}) for seed in range(2)]
@@ -360,7 +360,7 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
     shared = [replace(run, started=begun, tags=run.tags | {tags.STUDY: "earlier"}) for run in shared]
     text, found = parts(overview.hypotheses(compare("later", [*shared, *own], "base")))
     assert found == "- **Open**: no verdict here on what it mentions."
-    assert text.startswith(f"**Hypothesis**, written before {beside}, on 1970-01-01")
+    assert text.startswith(f"**Hypothesis**, written before {first}, on 1970-01-01 00:00 UTC{beside}: no difference")
 
 
 @pytest.mark.parametrize(

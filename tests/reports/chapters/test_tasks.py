@@ -1,7 +1,7 @@
 """What to know of several tasks is said once, and so are the metrics that they share."""
 
 import pytest
-from texts import md, parts
+from texts import line, md, parts
 
 from harness.comparison.compare import compare
 from harness.document import is_detail
@@ -21,6 +21,7 @@ def sections(timed, study_of):
                 values = {"eval/score": score + seed / 100, "model/params_total": 100.0 + (arm == "new")}
                 runs.append(timed(arm, TIMES[arm], seed, values, task=task))
                 runs[-1].params["data.validation_examples"] = "100" if task == "cola" else "None"
+                runs[-1].tags.update({"data_set": "glue@1f, configuration sst2, licence other"} if task == "sst2" else {})
     comparison = compare("s", runs)
     return comparison, tasks.chapter(study_of(comparison)).sections
 
@@ -30,7 +31,11 @@ def test_a_note_on_several_tasks_is_said_once_and_another_names_its_task(section
     said = parts(notes)
     assert sum(text.count("new ran seed 1, the baseline seeds 0, 1") for text in said) == 1
     assert "- cola: base, new scored on the first 100 examples of the validation split, not the official split." in said[-1]
-    assert all(f"- {section.name}: Conditions (hash): {section.conditions}." in said[-1] for section in comparison.tasks)
+    assert [line(said[1], section.name) for section in comparison.tasks] == [
+        ["sst2", comparison.tasks[0].conditions, "glue@1f, configuration sst2", "other"],
+        ["cola", comparison.tasks[1].conditions, "–", "–"],
+    ]
+    assert not any("Conditions (hash)" in text or "Data set:" in text for text in said)
     assert all(is_detail(section) for section in of_tasks)  # no chapter without a table in report.md
     assert not any("ran seed" in text or "Conditions" in text for section in of_tasks for text in parts(section))
 

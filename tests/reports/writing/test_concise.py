@@ -57,5 +57,7 @@ def test_a_number_that_is_equal_for_all_arms_is_said_below_the_table():
         [["a", size, "x"], ["*guess*", "2", "x"]],
     ):
         assert len(blocks(*rows)) == 1
+    both = [["a", size, losses[0]], ["b", same, losses[0]]]
+    assert blocks(*both) == ["Equal for all arms: size 1 M; loss 2.0."]
     score = Cell("1.000", 1.0, "score")
     assert len(blocks(["a", score, losses[0]], ["b", score, losses[1]])) == 1
