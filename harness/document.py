@@ -90,6 +90,7 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
     notes: list[str]
     more: list[str] = []  # names of further columns
     as_asked: bool = False  # no column is left out where the terminal is narrow
+    noise: list[str] = []  # times that it leaves without a verdict
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -160,7 +161,7 @@ WIDE_HEAD = 16
 def first_screen(screen: Screen | None, command: str = "add", is_last: bool = True) -> str:
     """The table as it fits the terminal, with its legend, and in the last one the answer; empty where there is none.
 
-    `command` prints it anew, with `columns=all` as a whole.
+    `command` prints it anew, with `columns=all` as a whole; after a sweep, which has told the noise, it is another than `add`.
     """
     if screen is None:
         return ""
@@ -168,7 +169,7 @@ def first_screen(screen: Screen | None, command: str = "add", is_last: bool = Tr
     while not screen.as_asked and len(shown.head) > 2 and "\n\n" in "".join(in_terminal(shown)):
         more.insert(0, shown.head[-1].partition(",")[0])
         shown = Table(shown.head[:-1], [row[:-1] for row in shown.rows])
-    parts = [*in_terminal(shown), *in_terminal(" ".join(screen.notes))]
+    parts = [*in_terminal(shown), *in_terminal(" ".join([*screen.notes, *screen.noise * (is_last and command == "add")]))]
     if more and is_last:
         columns = wrapped(unmarked(f"More columns: {', '.join(more)}"))
         parts.append(f"{columns}\n  {command} columns=all")

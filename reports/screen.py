@@ -76,7 +76,8 @@ def screen(comparison: Comparison, asked: Sequence[str] = ()) -> Screen | None:
     if len(labels) < len(over.labels):
         notes.insert(0, f"The best {len(labels)} of {len(over.labels)} arms; the report has all.")
     more = [names[name] for name in differing if name not in columns]
-    return Screen(say(said[0]), table, [*map(say, notes)], more, bool(asked))
+    noise = findings.without_evidence([effect for effect in findings.effects(comparison) if effect.metric in columns])
+    return Screen(say(said[0]), table, [*map(say, notes)], more, bool(asked), [*noise])
 
 
 def _open(comparison: Comparison, outcomes: list[str]) -> list[str]:
@@ -126,8 +127,7 @@ def _head(over: Overall, name: str, text: str) -> str:
     """`accuracy ↑`, `latency, ms ↓`: the arrow says what is better."""
     unit = _unit(over, name)[1]
     if name == HEADLINE:
-        tasks = findings.of_mean(over)
-        text = f"score, mean of {tasks}" if tasks else escape(tables.score_title(over.sections[0]))
+        text = findings.score_head(over)
     return f"{text}{', ' * bool(unit)}{unit}{ARROWS.get(metrics.get(name).direction, '')}"
 
 
@@ -153,7 +153,7 @@ def _legend(over: Overall, table: Table, columns: list[str]) -> list[str]:
     scattered = [name for index, name in enumerate(columns, 1) if any("±" in row[index].text for row in table.rows)]
     spread = {any(over.by_round(label, name) for label in over.labels) for name in scattered}
     over_what = [text for is_time, text in ((False, "seeds"), (True, ROUNDS)) if is_time in spread]
-    signs += [f"±: standard deviation over {', for times over '.join(over_what)}."] if spread else []
+    signs += [f"±: standard deviation over {' (times: over '.join(over_what)}{')' * (len(over_what) > 1)}."] if spread else []
     lacks = any(" of " in cell.text and overview.SOME_TASKS[0] not in cell.text for row in table.rows for cell in row[1:])
     signs += ["In brackets: tasks with results."] if lacks else []
     noted = [WARNED if note == overview.NOTES[overview.WARNED] else note for note in overview.noted(table)]

@@ -50,6 +50,11 @@ class Run:
         return self.tags.get(tags.SESSION, "")
 
     @property
+    def hardware(self) -> str:
+        """The machine and its threads, spelled as runs since 0.6 have it."""
+        return self.tags.get(tags.HARDWARE, "not recorded").replace(", 1 threads,", ", 1 thread,")
+
+    @property
     def looks(self) -> int:
         """How often its session could have ended by what it had measured."""
         return int(self.tags.get(tags.LOOKS, 1))

@@ -5,6 +5,7 @@ every task.
 """
 
 import functools
+import re
 from dataclasses import dataclass
 
 from harness import metrics
@@ -111,7 +112,8 @@ def table(glue: Glue) -> Table:
     for place, section in enumerate(glue.sections, 1):
         scores = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
         titles = [escape(metric.title if metric else name.removeprefix("eval/").replace("_", " ")) for metric, name in scores]
-        heads[place] += f": {'mean of ' * (len(titles) > 1)}{formats.enumerated(titles)}"
+        named = re.sub(r" (\w+) and (\w+) \1$", r" and \2 \1s", formats.enumerated(titles))  # Pearson and Spearman correlations
+        heads[place] += f": {'mean of ' * (len(titles) > 1)}{named}"
     rows = [[Cell(escape(label)), *(_number(glue, column, label) for column in glue.columns)] for label in glue.labels]
     constants = [_constant(section) for section in glue.sections]
     if any(cell.value is not None for cell in constants):
@@ -165,7 +167,8 @@ def rule(glue: Glue) -> list[Block]:
     if glue.left_out:
         sentences.append(f"Left out of the average: {listed(glue.left_out)}.")
     selected = tables.selection_mark(run for section in glue.sections for run in section.runs)
-    return [" ".join([*sentences, LIMITS]), *([tables.SELECTED_NOTE] if selected else [])]
+    seeds = tables.of_shared_seeds(map(column.numbers, glue.labels) for column in glue.columns)
+    return [" ".join([*sentences, LIMITS]), *([tables.SELECTED_NOTE] if selected else []), *seeds]
 
 
 def chapter(study: Study) -> Chapter:

@@ -8,9 +8,8 @@ from statistics import geometric_mean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness import metrics, tags
+from harness import metrics
 from harness.comparison.paired import CONFIDENCE
-from harness.comparison.runs import Run
 from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
@@ -60,22 +59,18 @@ def groups(study: Study) -> list[Group]:
     """One for each section and device with any length measured."""
     found = []
     for section in study.comparison.sections:
-        for hardware in dict.fromkeys(_hardware(run) for run in section.runs):
+        for hardware in dict.fromkeys(run.hardware for run in section.runs):
             every = {quantity: _measured(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
             if values := {quantity: rows for quantity, rows in every.items() if rows}:
                 found.append(Group(section, hardware, section.baseline, values))
     return found
 
 
-def _hardware(run: Run) -> str:
-    return run.tags.get(tags.HARDWARE, "not recorded").replace(", 1 threads,", ", 1 thread,")  # as runs before 0.6 have it
-
-
 def _measured(section: Section, hardware: str, quantity: str, of_runs: dict[str, Replicates]) -> dict[str, Replicates]:
     """Seeds that one session timed share its launches, which count once."""
     rows: dict[str, Replicates] = {}
     for row in section.rows:
-        here = [run for run in row.runs if _hardware(run) == hardware]
+        here = [run for run in row.runs if run.hardware == hardware]
         if not metrics.get(quantity).deterministic:
             here = list({run.session or run.run_id: run for run in here if run.run_id in of_runs}.values())
         for run in here:

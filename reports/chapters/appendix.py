@@ -181,7 +181,7 @@ def header(comparison: Comparison) -> Bullets:
         "tasks": listed(section.task for section in comparison.tasks) or "none",
         "seeds": f"{seeds or 'none'} (of pretraining: {listed(of_pretraining)})" if of_pretraining else seeds,
         "runs": f"{len(runs)} counted, {len(comparison.left_out)} left out",
-        "hardware": first_of(run.tags.get(tags.HARDWARE, "not recorded") for run in runs),
+        "hardware": first_of(run.hardware for run in runs),
         "code": first_of(map("".join, zip(commits, dirty, strict=True))),
         "load average": f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded",
     }

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from harness import metrics, tags
@@ -29,7 +28,7 @@ from harness.terminal import counted
 LEGEND = """\
 ▲ better, ▼ worse, ≈ equivalent within the margin, = equal, ~ inconclusive, △ ▽ single run, – no verdict.
 ± is the standard deviation over replicates"""
-OF_ROUNDS = ", for times over timing rounds"
+OF_ROUNDS = " (times: over timing rounds)"
 WORD_OF = {
     Verdict.BETTER: "Shown to be better",
     Verdict.WORSE: "Shown to be worse",
@@ -140,15 +139,13 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
     if not of:
         yield "**Open**: no verdict here on what it mentions."
     else:
-        yield "**Open**: it has no condition that can be checked, such as `shared score > -2`. Verdicts on what it mentions:"
+        text = "**Open**: it has no condition that can be checked, such as `shared score > -2`. Verdicts on what it mentions:"
+        yield text + " see the tables below." * (len(of) > findings.MOST)
     for effect in of if len(of) <= findings.MOST else ():
         change, unit = effect.change, effect.unit
         why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
         size, place = f"{size_text(change, unit)}{'; ' * bool(why)}{why}", escape(f"{effect.label} in {effect.name}")
         yield f"**{WORD_OF.get(change.verdict or Verdict.OPEN, 'Open')}**: {place}: {size}."
-    if len(of) > findings.MOST:
-        counts = Counter(WORD_OF.get(effect.change.verdict or Verdict.OPEN, "Open") for effect in of)
-        yield f"{len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
 
 
 def _checked(effect: Effect, words: str) -> Iterator[str]:
@@ -197,8 +194,7 @@ def overview(comparison: Comparison) -> Table:
 def _head(over: Overall, name: str, text: str) -> str:
     """The metric, a mean where its tasks differ in it, and of a score which one it is or over how many tasks."""
     if name == HEADLINE:
-        tasks = findings.of_mean(over)
-        return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
+        return findings.score_head(over, "score: ")
     unit = metrics.get(name).unit
     differs = any(len({row.mean(name) for row in over.rows(label, name)}) > 1 for label in over.labels)
     clock = CLOCKS.get(metrics.get(name).title.rpartition(", ")[2], "")
@@ -258,7 +254,9 @@ def tasks_table(comparison: Comparison) -> list[Block]:
     if any(constants):
         rows.append(["*majority baseline*", *[DASH] * len(pretrained), *(constant or DASH for constant in constants)])
     table = formats.table(["arm", *heads], rows)
-    return [table, *(["\n".join(notes)] if (notes := noted(table)) else [])]
+    seeds = tables.of_shared_seeds((row.values(HEADLINE) for row in section.rows) for section in tasks if tasks[1:])
+    notes = [*noted(table), *seeds]
+    return [table, *(["\n".join(notes)] if notes else [])]
 
 
 def noted(table: Table) -> list[str]:

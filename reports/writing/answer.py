@@ -65,10 +65,8 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
         findings.is_below_constant(section, row) for section in over.sections for row in section.rows
     ):
         return f"**{name}**: no model beats the majority baseline, so scores can't rank them."
-    tasks = {effect.tasks for effect in effects}
-    count, most = min(tasks), len(over.sections)
-    count = count if not count or count.startswith(f"{most} ") else count.replace(" ", f" of {most} ")  # `5 of 6 tasks`
-    mean = f", mean of {count}" if len(tasks) == 1 and count else ""
+    tasks, *others = {effect.tasks for effect in effects}
+    mean = f", mean of {tasks}" if tasks and not others else ""
     what, of_verdict = "all tasks" if mean else "the task", grouped((_said_with(effect), effect) for effect in effects)
     clauses = ["none is better"] if len(effects) > NAMED and Verdict.BETTER not in of_verdict else []
     for verdict, (one, several) in SAID.items():
@@ -115,7 +113,7 @@ def _costs(effects: list[Effect], scores: list[Effect]) -> str:
     """`**Cost**: a is better in parameters (−54.3 %), but worse in latency (+8.0 %); b is better in forward FLOPs (−11.6 %).`
 
     Of many arms the best in each metric are named.
-    Where the arms of a verdict on scores are counted, not named, it follows for those that cost least: `Score of a: worse.`
+    Where the arms of a verdict on scores are counted, not named, it follows for those that cost least: `a is worse in score.`
     """
     of_verdict = grouped((effect.change.verdict, effect) for effect in scores)
     many = [verdict for verdict in (Verdict.WORSE, Verdict.INCONCLUSIVE) if len(of_verdict.get(verdict, [])) > NAMED]
@@ -126,7 +124,7 @@ def _costs(effects: list[Effect], scores: list[Effect]) -> str:
         better = [effect for effect in of_metric if effect.change.verdict is Verdict.BETTER]
         verdicts = {effect.said_with for effect in of_metric}
         decided = [
-            (f"{escape(effect.label)} is {verdict.value} in", f"{name} ({formats.percent(effect.change.percent)})")
+            (f"{escape(effect.label)} is {verdict.value} in", f"{name} ({_from_to([effect])})")
             for verdict in (Verdict.BETTER, Verdict.WORSE)
             for effect in of_metric
             if effect.change.verdict is verdict
@@ -145,8 +143,7 @@ def _costs(effects: list[Effect], scores: list[Effect]) -> str:
             verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead or len(of_metric) == 1 else 'best'} in"
             first = [effect.label for effect in equal]
             cheapest += first if len(first) < NAMED else first[: NAMED - 1]
-            percents = [change for effect in equal if (change := effect.change.percent) is not None]
-            said.append((f"{listed(first, most=NAMED - 1)} {verb}", f"{name} ({_from_to(percents)})"))
+            said.append((f"{listed(first, most=NAMED - 1)} {verb}", f"{name} ({_from_to(equal)})"))
         if better or (is_few and decided):
             continue
         if verdicts == {Verdict.SAME}:
@@ -157,18 +154,22 @@ def _costs(effects: list[Effect], scores: list[Effect]) -> str:
     last = (NONE_BETTER, ALL_EQUAL, ALL_SAME, NO_VERDICT)
     by_arm = sorted(said, key=lambda clause: clause[0]) if is_few else said
     clauses = sorted(grouped(by_arm).items(), key=lambda clause: last.index(clause[0]) if clause[0] in last else -1)
-    found = {verdict: [of.label for of in of_verdict[verdict] if of.label in cheapest] for verdict in many}
-    notes = (f"{scores[0].name.capitalize()} of {listed(of)}: {verdict.value}." for verdict, of in found.items() if of)
+    notes = (
+        f"{enumerated(of)} {'are' if of[1:] else 'is'} {verdict.value} in {scores[0].name}."
+        for verdict in many
+        if (of := [escape(effect.label) for effect in of_verdict[verdict] if effect.label in cheapest])
+    )
     text = "; ".join(f"{words} {enumerated(names)}" for words, names in clauses)
     text = re.sub(r"(?:^|(?<=; ))((.+?) is better in [^;]*); \2 is worse", r"\1, but worse", text)
     return " ".join([f"**Cost**: {text}.", *notes])
 
 
-def _from_to(changes: list[float]) -> str:
-    """`−59.5 to −59.9 %`, or `−59.9 %` where all are written so."""
-    texts = dict.fromkeys(formats.percent(change) for change in sorted(changes, key=abs))
+def _from_to(effects: list[Effect]) -> str:
+    """`−59.5 to −59.9 %`, or `−59.9 %` where all are written so; whether one is below the noise floor."""
+    texts = dict.fromkeys(formats.percent(effect.change.percent) for effect in sorted(effects, key=_gain))
     first, *_, last = [*texts] * 2
-    return last if first == last else f"{first.removesuffix(' %' * last.endswith('%'))} to {last}"
+    text = last if first == last else f"{first.removesuffix(' %' * last.endswith('%'))} to {last}"
+    return text + ", below the noise floor" * any(effect.is_below_floor for effect in effects)
 
 
 def _gain(effect: Effect) -> float:

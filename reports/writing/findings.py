@@ -77,8 +77,8 @@ def sentence(section: Section, row: Row, paired: Paired, count: int) -> str:
 
 
 BRACKETS = "In brackets: 95 % CI, Holm-corrected for the number of arms; score intervals include test-set sampling error."
-MOST = 6
-"""Names of one list."""
+MOST, FEW = 6, 2
+"""Names of one list; missing tasks that are named, not counted."""
 
 
 WORDS = {
@@ -112,6 +112,12 @@ class Effect:
         verdict = self.change.verdict
         return verdict and ALIKE.get(verdict, verdict)
 
+    @property
+    def is_below_floor(self) -> bool:
+        """Whether the test over rounds shows it, although one model timed twice may differ by more."""
+        change, is_shown = self.change, self.change.verdict in (Verdict.BETTER, Verdict.WORSE)
+        return is_shown and change.by_round and change.percent is not None and abs(change.percent) < (change.floor or 0.0)
+
     def text(self) -> str:
         """`latency (+5.5 % [2.9, 8.1])`."""
         name = escape(self.name)
@@ -121,7 +127,7 @@ class Effect:
         """The size of the change, or the margin within which it is the same."""
         if self.change.verdict is Verdict.SAME:
             return tables.within(self.change, self.unit)
-        over = f" over {self.tasks}" if self.metric == HEADLINE and self.tasks else ""
+        over = f" over {self.tasks.partition(' (')[0]}" if self.metric == HEADLINE and self.tasks else ""
         return tables.size_text(self.change, self.unit) + over
 
 
@@ -147,7 +153,7 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
 def effects(comparison: Comparison) -> list[Effect]:
     """All changes, by metric and then by arm."""
     return [
-        Effect(name, text, label, change, counted(over.shared(label, name)))
+        Effect(name, text, label, change, of_mean(over, over.shared(label, name)))
         for over, names in parts(comparison)
         for name, text in names.items()
         for label in over.labels
@@ -174,10 +180,18 @@ def counted(sections: list[Section]) -> str:
     return f"{len(sections)} tasks" if len(sections) > 1 else ""
 
 
-def of_mean(over: Overall) -> str:
-    """Over how many tasks scores are averaged: `3 tasks`, or `3 of 4 tasks`; empty if there is one task."""
-    count, every = len(over.of_mean(HEADLINE)), counted([*over.sections])
-    return every if count == len(over.sections) else f"{count} of {every}"
+def of_mean(over: Overall, sections: list[Section]) -> str:
+    """What a mean over these is of: `3 tasks`, `3 tasks (without rte)`, or `3 of 6 tasks`; empty if there is one task."""
+    missing, count = [section.name for section in over.sections if section not in sections], counted(sections)
+    if count and len(missing) <= FEW:
+        return count + f" (without {listed(missing)})" * bool(missing)
+    return f"{len(sections)} of {counted([*over.sections])}" * bool(missing)
+
+
+def score_head(over: Overall, of_one: str = "") -> str:
+    """Head of the column of scores: over how many tasks they are a mean, or after `of_one` which score it is."""
+    mean = of_mean(over, over.of_mean(HEADLINE))
+    return f"score, mean of {mean}" if mean else of_one + escape(tables.score_title(over.sections[0]))
 
 
 def sentences(comparison: Comparison) -> list[Bullets]:
@@ -194,7 +208,7 @@ def cautions(comparison: Comparison) -> list[Bullets]:
         _count_warned(comparison),
         _alike(comparison),
         _of_one_seed(overall.of_tasks(comparison)),
-        _without_evidence(effects(comparison)),
+        without_evidence(effects(comparison)),
         _clocks(comparison),
         _on_a_busy_machine(comparison.sessions),
         _below_the_floor(effects(comparison)),
@@ -295,14 +309,18 @@ def compared(comparison: Comparison) -> str:
     on = f" on {listed(section.task for section in tasks)}" if tasks else ""
     rows = [row for section in tasks or comparison.selected for row in section.rows]
     alike = grouped((bool(row.first.replicate.pretrain_seed), row) for row in rows)
-    each = " or ".join(tables.replicates_text(*of_kind) for of_kind in alike.values())
+    each = ", or ".join(
+        f"{tables.replicates_text(*of_kind)} each"
+        + " (random weights)" * all(row.first.params.get("model.random_weights") == "True" for row in of_kind)
+        for of_kind in alike.values()
+    )
     if len(others) == len(comparison.labels):
-        return f"{listed(others, most=MOST)}{on}; {each} each."
+        return f"{listed(others, most=MOST)}{on}; {each}."
     against = f"{listed(others, most=MOST)} against " if others else ""
     shared = shared_parts(comparison.labels)
     omitted = f" Names leave out what all arms share: `{shared}`." if shared else ""
     defaults = f" ({text})" if (text := unnamed(comparison)) else ""
-    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each.{omitted}"
+    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each}.{omitted}"
 
 
 def unnamed(comparison: Comparison) -> str:
@@ -415,20 +433,17 @@ def _of_one_seed(over: Overall) -> Iterator[str]:
         yield f"Only one seed of {listed(once, most=MOST)}: scores are not evidence; use `seed=0,1,2`."
 
 
-def _without_evidence(changes: list[Effect]) -> Iterator[str]:
+def without_evidence(changes: list[Effect]) -> Iterator[str]:
     """Why metrics have no verdict: a noise floor that is too high, or nothing side by side."""
     timed = [effect for effect in changes if metrics.get(effect.metric).compared is not Compared.BY_SEED]
     undecided = [effect for effect in timed if effect.change.verdict is Verdict.OPEN]
     noisy = [effect for effect in undecided if effect.change.evidence and effect.change.evidence.is_too_noisy]
+    why = "not timed side by side with the baseline, or no noise floor is known"
     if noisy:
-        highest = max(effect.change.floor or 0.0 for effect in noisy)
-        yield (
-            f"No verdict on {listed(effect.name for effect in noisy)}: the noise floor is up to {highest:,.0f} %. Repeat the "
-            "timing on an idle machine: `sweep.retime=true` trains nothing again."
-        )
-    elif undecided:
-        names = listed(effect.name for effect in undecided)
-        yield f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known."
+        floors = {effect.change.floor or 0.0 for effect in noisy}
+        why = f"noise floor {'up to ' * (len(floors) > 1)}{max(floors):,.1f} %; `sweep.retime=true` repeats the timing"
+    if undecided:
+        yield f"No verdict on {listed(effect.name for effect in noisy or undecided)}: {why}."
 
 
 def _clocks(comparison: Comparison) -> Iterator[str]:
@@ -438,12 +453,14 @@ def _clocks(comparison: Comparison) -> Iterator[str]:
         wall, device = (over.change(label, name) for name in ("inference/latency_ms_p50", "inference/latency_device_ms"))
         if not (wall and device and wall.interval and device.interval):
             continue
-        ends = [[end / change.baseline_mean for end in change.interval or ()] for change in (wall, device)]
+        both = (wall, device)
+        ends = [[end / change.baseline_mean for end in change.interval or ()] for change in both]
         if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
-            by_wall, by_device = (tables.size_text(change, "ms") for change in (wall, device))
+            as_factor = any(formats.is_large(change.percent or 0.0) for change in both)
+            by_wall, by_device = (tables.size_text(change, "ms", as_factor) for change in both)
             yield (
-                f"**Wall-clock and device time disagree for {escape(label)}**: latency {by_wall} and {by_device}. Only "
-                "wall-clock includes waiting (for memory, files, another device or a lock)."
+                f"**Wall-clock and device time disagree for {escape(label)}**: latency: wall-clock {by_wall}, device "
+                f"time {by_device}. Only wall-clock includes waiting (for memory, files, another device or a lock)."
             )
 
 
@@ -479,14 +496,11 @@ def _on_a_busy_machine(sessions: launches.Sessions) -> Iterator[str]:
 
 
 def _below_the_floor(every: list[Effect]) -> Iterator[str]:
-    """Differences of times that the test over rounds shows, although one model timed twice may differ by more."""
+    """Differences of times that one model timed twice may have, too."""
     small = [
-        f"{escape(effect.label)} in {escape(effect.name)} ({formats.percent(change.percent)})"
+        f"{escape(effect.label)} in {escape(effect.name)} ({formats.percent(effect.change.percent)})"
         for effect in every
-        if (change := effect.change).verdict in (Verdict.BETTER, Verdict.WORSE)
-        and change.by_round
-        and change.percent is not None
-        and abs(change.percent) < (change.floor or 0.0)
+        if effect.is_below_floor
     ]
     if small:
         yield f"**Significant over rounds, but below the noise floor**: {_some(small)}. `sweep.retime=true` times again."

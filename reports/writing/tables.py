@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from harness import metrics, tags
 from harness.comparison import arms, by_launch
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Design, Replicate, Spread, Tells, pair, quantiles
+from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Design, Replicate, Spread, Tells, Values, pair, quantiles
 from harness.comparison.plateau import LOSS
 from harness.comparison.runs import Run
 from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section, results_of
@@ -25,7 +25,7 @@ MARKS = SHOWN.marks
 SELECTED = "§"
 SELECTED_NOTE = (
     f"{SELECTED} Epoch or setting selected on the reported rows (`finetune.keep_best`, `search.selected_on`), "
-    "so the score is too high."
+    "so the score is biased upwards."
 )
 """Mark of a score, and what it says."""
 
@@ -60,6 +60,12 @@ def verdict_text(change: Change, unit: str) -> str:
             return f"no verdict: noise floor {amount(evidence, evidence.floor or 0.0, unit)}"
     why = lacking(change, evidence, unit) if evidence and change.verdict is Verdict.INCONCLUSIVE else ""
     return f"{words}: {why}" if why else words
+
+
+def of_shared_seeds(columns: Iterable[Iterable[Values]]) -> list[str]:
+    """A note where arms have values of different seeds: changes are not the differences of the shown means."""
+    differ = (len({*map(frozenset, filter(None, arms))}) > 1 for arms in columns)
+    return ["Changes use only the seeds that both arms have."] * any(differ)
 
 
 def within(change: Change, unit: str) -> str:
@@ -104,7 +110,7 @@ def lacking(change: Change, evidence: Evidence, unit: str) -> str:
     return (more + as_measured).removeprefix("; ")
 
 
-def size_text(change: Change, unit: str) -> str:
+def size_text(change: Change, unit: str, as_factor: bool = False) -> str:
     """`−30.0 % [−35.0, −25.0]`; in points for a score or a share. Without an interval the number alone.
 
     An interval that is not of 95 % says so: `−0.1 points [−0.4, +0.2] (90 %)` of what is the same.
@@ -116,7 +122,7 @@ def size_text(change: Change, unit: str) -> str:
     if exact or change.interval is None:
         return formats.percent(change.percent)
     ends = tuple(100 * end / change.baseline_mean for end in change.interval)
-    if formats.is_large(change.percent):
+    if as_factor or formats.is_large(change.percent):
         return f"{formats.times(change.percent)} [{', '.join(map(formats.times, ends))}]{confidence}"
     return formats.difference(change.percent, "%", ends) + confidence
 

@@ -6,6 +6,7 @@ import pytest
 
 from harness import tags
 from harness.comparison.compare import compare
+from harness.document import first_screen
 from harness.errors import InputError
 from harness.reports import report
 from harness.reports.options import Report
@@ -67,6 +68,22 @@ def test_what_a_spread_is_over_is_said_of_the_columns_that_are_there(pretrained,
     assert over(seeds).startswith("standard deviation over seeds.")  # losses and the clocks of the trainings
     rounds = [timed(arm, [time, time + 0.1, time + 0.3]) for arm, time in (("base", 4.0), ("b", 5.0))]
     assert over(rounds).startswith("standard deviation over timing rounds.")
+    both = [timed(arm, [4.0, 4.1, 4.3], seed, {"eval/score": seed / 10}) for arm in ("base", "b") for seed in range(3)]
+    assert over(both).startswith("standard deviation over seeds (times: over timing rounds).")
+
+
+@pytest.mark.parametrize(("again", "said"), [(1.5, True), (1.001, False)])
+def test_times_without_a_verdict_are_explained_once_below_the_table(timed, again, said):
+    """A sweep that has timed says so above its table."""
+    times = [4.0, 4.1, 3.9]
+    runs = [timed("base", times), timed("base", [again * time for time in times], replicate="true"), timed("b", times[::-1])]
+    shown = screen(compare("s", runs, "base"))
+    reason = "No verdict on latency: noise floor 50.0 %; sweep.retime=true repeats the timing."
+    alone, of_sweep, early = (
+        " ".join(text.split())
+        for text in (first_screen(shown), first_screen(shown, "reports study=s"), first_screen(shown, is_last=False))
+    )
+    assert (alone.count(reason), of_sweep.count("No verdict"), early.count("No verdict")) == (said, 0, 0)
 
 
 def test_the_note_of_a_warning_names_no_chapter(make_run):

@@ -69,7 +69,7 @@ def _judge(config: RunConfig, theory: Theory) -> tuple[Verdict, str, float]:
     best = theory.linear if linear else theory.bag
     if order_free and best is not None and best < theory.ceiling:
         kind = "a weighted count of words" if linear else "a bag of words"
-        return Verdict.cannot, f"is {kind}, which scores at most {best:.3g}", best
+        return Verdict.cannot, f"is {kind}, whose expected score is at most {best:.3g}", best
     doubt = _why_open(config, theory)
     return Verdict.open if doubt else Verdict.solves, doubt or _why_solved(config, theory), theory.unreached
 

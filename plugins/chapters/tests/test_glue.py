@@ -118,6 +118,17 @@ def test_one_task_alone_is_no_glue(tracking):
     assert "glue/average" not in set(summary["metric"])
 
 
+def test_two_scores_of_one_kind_share_its_name(study):
+    arm = {"stsb": ((0.7, 0.8),), "sst2": (0.8,)}
+    assert glue.table(glue_of(study({"base": arm}))).head[2] == "stsb: mean of Pearson and Spearman correlations"
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, True), (2, False)])
+def test_changes_that_are_not_the_difference_of_the_shown_means_are_explained(study, seeds, said):
+    found = glue_of(study({"base": BASE, "new": {task: scores[:seeds] for task, scores in BETTER.items()}}))
+    assert ("Changes use only the seeds that both arms have." in glue.rule(found)) is said
+
+
 def test_average_of_single_scores_has_the_interval_of_the_overview(study):
     """Equal scores could differ by rounding to one item in every task."""
     arms = {arm: dict.fromkeys(("sst2", "rte"), (0.75, 0.75, 0.75)) for arm in ("base", "new")}

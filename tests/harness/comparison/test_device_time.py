@@ -1,5 +1,6 @@
 """Verdicts by the clock of the device where it was measured: what neighbours do is in the wall clock alone."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -103,7 +104,13 @@ def test_clocks_that_disagree_are_named(study, wall, device, said):
     text = "\n".join(parts(findings.cautions(study(wall, device, STEADY))))
     assert ("**Wall-clock and device time disagree for albert**" in text) is said
     if said:
-        assert "+50.0 [" in text.partition("latency ")[2].partition(" and ")[0]
+        by_wall, _, by_device = text.partition("latency: wall-clock ")[2].partition(", device time ")
+        assert (by_wall[:7], by_device[0] in "+−") == ("+50.0 [", True)
+
+
+def test_clocks_that_disagree_have_one_form_where_one_of_them_is_a_factor(study):
+    text = "\n".join(parts(findings.cautions(study(30.0, 3.0, STEADY))))
+    assert re.search(r"latency: wall-clock ×30\.\d \[×\d.*\], device time ×3\.\d+ \[×2\.\d+, ×3\.\d+\]\. ", text), text
 
 
 def test_p_and_interval_count_the_looks_at_which_the_session_could_have_ended(study):

@@ -18,6 +18,7 @@ from harness.reports.chapters import overview
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings
+from harness.reports.writing.answer import answer
 from harness.reports.writing.formats import bullets
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
@@ -216,9 +217,28 @@ def test_means_are_over_the_tasks_of_the_baseline_and_an_arm_that_lacks_one_has_
     runs = [*scored("base", {"sst2": [0.8], "cola": [0.4]}), *scored("new", {"sst2": [0.9]})]
     runs += scored("more", {"sst2": [0.8], "cola": [0.6], "rte": [0.1]})
     table = rows(md(overview.overview(compare("s", runs))))
-    assert table["arm"][0] == "score, mean of 2 of 3 tasks"
+    assert table["arm"][0] == "score, mean of 2 tasks (without rte)"
     assert (table["base"][0], table["more"][0]) == ("0.600", "0.700<br>+10.0 points △")
     assert table["new"][0].startswith("– (1 of 2 tasks)<br>+10.0 points")
+    assert answer(compare("s", [run for run in runs if run.tags["arm"] != "new"])) == [
+        "**Score, mean of 2 tasks (without rte)**: more (+10.0 points) has one seed: not evidence."
+    ]
+    (text,) = answer(compare("s", runs))
+    assert text.startswith("**Score**: ")  # the arms share other tasks with the baseline
+
+
+def test_more_than_two_tasks_that_a_mean_lacks_are_counted(scored):
+    runs = [*scored("base", {"sst2": [0.8], "cola": [0.4]})]
+    runs += scored("more", {task: [0.6] for task in ("sst2", "cola", "rte", "mrpc", "qnli")})
+    assert rows(md(overview.overview(compare("s", runs))))["arm"][0] == "score, mean of 2 of 5 tasks"
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(2, True), (3, False)])
+def test_changes_that_are_not_the_difference_of_the_shown_means_are_explained(scored, seeds, said):
+    runs = scored("base", {"sst2": [0.80, 0.81, 0.85], "cola": [0.4, 0.41, 0.42]})
+    runs += scored("new", {"sst2": [0.70, 0.71, 0.72][:seeds], "cola": [0.4, 0.41, 0.42][:seeds]})
+    text = md(overview.tasks_table(compare("s", runs)))
+    assert ("Changes use only the seeds that both arms have." in text) is said
 
 
 def test_one_seed_names_the_arms_where_others_have_more(scored):
@@ -338,7 +358,11 @@ def test_the_first_line_tells_seeds_from_pretrainings(make_run):
     plain = [make_run("base", seed, {SCORE: 0.5}) for seed in (0, 1)]
     more = [make_run("base+mlm", seed, {SCORE: 0.5}, pretrain_seed=str(seed), pretraining=f"p{seed}") for seed in (0, 1)]
     line = findings.compared(compare("s", [*plain, *more], "base"))
-    assert "on sst2; 2 seeds or 2 pretraining runs × 1 seed each." in line
+    assert "on sst2; 2 seeds each, or 2 pretraining runs × 1 seed each." in line
+    for run in plain:
+        run.params["model.random_weights"] = "True"
+    line = findings.compared(compare("s", [*plain, *more], "base"))
+    assert line.endswith("on sst2; 2 seeds each (random weights), or 2 pretraining runs × 1 seed each.")
     uneven = [make_run(arm, seed) for arm, seeds in (("base", 3), ("albert", 1), ("gpt", 2)) for seed in range(seeds)]
     assert "on sst2; 1 to 3 seeds each." in findings.compared(compare("s", uneven))
 
@@ -384,6 +408,14 @@ def test_beside_a_hypothesis_stand_the_verdicts_on_what_it_names(result, hypothe
     starts = [text.removeprefix("- ") for text in found]
     assert len(lines) == len(starts), lines
     assert all(any(line.startswith(start) for line in lines) for start in starts), lines
+
+
+@pytest.mark.parametrize("arms", [findings.MOST + 1, findings.MOST])
+def test_many_verdicts_that_the_tables_have_are_not_repeated(scored, arms):
+    runs = [run for arm in range(arms) for run in scored(f"arm{arm}", {"sst2": [0.5, 0.51, 0.5]})]
+    first, *others = overview._found_of(compare("s", [*scored("base", {"sst2": [0.8, 0.81, 0.79]}), *runs]), "they differ")
+    assert first.endswith("Verdicts on what it mentions: see the tables below.") is (arms > findings.MOST)
+    assert len(others) == (0 if arms > findings.MOST else arms)
 
 
 @pytest.mark.parametrize(
@@ -506,3 +538,5 @@ def test_a_difference_below_the_noise_floor_is_named(timed, again, said):
         any(line.startswith("**Significant over rounds, but below the noise floor**: other in latency (+7") for line in lines)
         is said
     )
+    (text,) = answer(compare("s", runs, "base"))
+    assert bool(re.search(r"worse in latency \(\+7\.\d %, below the noise floor\)", text)) is said

@@ -45,3 +45,8 @@ def test_odd_values_are_quoted(make_run):
 
 def test_runs_that_do_not_say_their_command_have_no_row(make_run):
     assert appendix.reproduce(Study(compare("s", [make_run(), make_run("b")]))).sections == []
+
+
+def test_runs_of_one_machine_before_and_after_a_change_of_spelling_are_on_one_machine(make_run):
+    runs = [make_run(arm, hardware=f"CPU, 1 {noun}, fp32") for arm, noun in (("base", "threads"), ("b", "thread"))]
+    assert "**hardware**: CPU, 1 thread, fp32" in appendix.header(compare("s", runs)).items

@@ -65,7 +65,7 @@ def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(
         runs += scored(f"arm{number}", {"sst2": scores}, {TOTAL: 500.0 if number < 2 else 900.0})
     assert answer(compare("s", runs)) == [
         f"**Score**: none is better; 9 arms ({span} points) are **worse** than base. "
-        "**Cost**: arm0, arm1 are best in parameters (−50.0 %). Score of arm0, arm1: worse."
+        "**Cost**: arm0, arm1 are best in parameters (−50.0 %). arm0 and arm1 are worse in score."
     ]
 
 
