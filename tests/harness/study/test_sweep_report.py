@@ -75,7 +75,7 @@ def test_tables_are_shown_after_the_first_seed_and_before_timing(run_harness, sw
     lines = done.stdout.splitlines()
     heads = [number for number, line in enumerate(lines) if line.startswith("arm ")]
     (early,) = (number for number, line in enumerate(lines) if line == "First results (seed 0, 2 of 4 runs):")
-    (timing,) = (number for number, line in enumerate(lines) if line.startswith("Timing 2 variants"))
+    (timing,) = (number for number, line in enumerate(lines) if line.startswith("Timing 2 models"))
     before, after = [number for number in heads if early < number < timing], [number for number in heads if number > timing]
     assert len(before) >= 2
     assert after
