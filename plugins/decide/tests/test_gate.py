@@ -291,7 +291,7 @@ def test_memory_is_judged_by_seed(tracking, typical, capsys):
                 arm, seed, {"inference/peak_memory_bytes": 5e7 * more * noise, "finetune/peak_memory_bytes": 9e7 * more}
             )
     code, text = gate(capsys, "--study", "before_after", "--max-memory", "5%", "--arm", "lean")
-    assert (code, text.splitlines()[-1]) == (0, "passed: 2 tests")
+    assert (code, text.splitlines()[-1]) == (0, "Gate passed: 2 tests")
     assert gate(capsys, "--study", "before_after", "--max-memory", "5%", "--arm", "fat")[0] == 1
 
 

@@ -111,7 +111,7 @@ def page(browser: Page, report: Path) -> Page:
 
 def write(folder: Path, *sections: Section, small: bool = False) -> str:
     """Address of the page of a report with these sections."""
-    path = folder / "small.html"
+    path = folder / f"small-{len([*folder.glob('small-*')])}.html"  # a change behind the # alone loads nothing
     path.write_bytes(page_of(Document("r", [*sections], is_small=small), {}))
     return path.as_uri()
 
