@@ -95,7 +95,10 @@ def test_file_that_is_no_store_is_left_alone(tmp_path, monkeypatch, capsys, cont
         ("--study before_aftr", "did you mean 'before_after'? choices for `study`: before_after, empty, fell"),
         ("--study empty", "study 'empty' has no runs"),
         ("--study fell", "no finished run (1 diverged)"),
-        ("--study before_after --baseline albrt", "unknown baseline 'albrt'; did you mean 'albert'? choices for `baseline`: albert, base"),
+        (
+            "--study before_after --baseline albrt",
+            "unknown baseline 'albrt'; did you mean 'albert'? choices for `baseline`: albert, base",
+        ),
     ],
 )
 def test_what_the_store_does_not_have_is_one_line(tracking, capsys, words, says):
