@@ -1,6 +1,6 @@
 #!/bin/sh
 # Is the code of one checkout not worse than that of another? Trains base three times with each, in two minutes on two cores.
-# sh gate.sh BEFORE AFTER [key=value ...]     the keys are those of both studies; exit code 1 unless nothing is shown to be lost
+# sh gate.sh BEFORE AFTER [key=value ...]     the keys are those of both studies; exit code 0 only if every arm is shown to lose no more than the limits
 set -eu
 before=$(cd "$1" && pwd) after=$(cd "$2" && pwd) output=$PWD/multirun
 shift 2
