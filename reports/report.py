@@ -38,7 +38,7 @@ def audit_of(options: Compared, runs: StudyRuns) -> bytes | None:
     try:
         return paths.read(path, LARGEST_JSON) if options.audit or path.exists() else None
     except (FileNotFoundError, InputError) as error:
-        raise InputError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote") from error
+        raise InputError(f"audit={str(path)!r}: expected the file that `python -m harness audit` wrote") from error
 
 
 def write(files: dict[str, bytes], out: Path) -> None:

@@ -122,7 +122,7 @@ def main(
             if replicates and sweep.lacks_seeds():
                 seeds = [*map(str, range(FEWEST_REPLICATES))]
                 added, multirun = f"seed={','.join(seeds)}", () if "--multirun" in command.options else ("-m",)
-                note = f"{len(seeds)} seeds per arm ({added}): a verdict needs three; for one: seed=0"
+                note = f"{len(seeds)} seeds per arm ({added}), as a verdict needs three; seed=0 runs one"
                 command = command_line.read([*multirun, added, *arguments])
                 sys.argv[1:] = command.words  # so that the recorded command repeats these runs whatever the default becomes
                 sweep = replace(sweep, jobs=[(f"seed={seed}", *job) for seed in seeds for job in sweep.jobs], note=note)

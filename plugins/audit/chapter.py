@@ -35,7 +35,7 @@ def chapter(study: Study) -> Chapter:
     if study.options.audit is None:
         return Chapter()
     claims = json_of(
-        study.options.audit, Record, "--audit (audit.json)", "the file that `python -m harness audit` wrote"
+        study.options.audit, Record, "audit= (audit.json)", "the file that `python -m harness audit` wrote"
     ).claims
     intro = INTRO.format(
         count=len(claims),

@@ -220,7 +220,8 @@ def _reached(row: Paid, target: Target) -> Cell:
     short = [row.best[replicate] for replicate, reach in row.reaches.items() if reach is None]
     reached = len(row.reaches) - len(short)
     best = max(short, key=lambda value: target.sign * value) if short else 0.0
-    below = f"not reached (best {formats.value(best, metrics.get(target.metric).unit)})" if short else ""
+    which = f"the other{f' {len(short)}' if len(short) > 1 else ''}: " if reached else ""
+    below = f"{which}best {formats.value(best, metrics.get(target.metric).unit)}" if short else ""
     return Cell(f"{reached} of {len(row.reaches)}", reached, change=below)
 
 

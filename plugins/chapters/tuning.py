@@ -70,7 +70,7 @@ def chapter(study: Study) -> Chapter:
     notes += [FAILED] if any(search.failed for search in searches) else []
     labels = [search.label for search in searches]
     baseline = next((label for label in labels if label.startswith("base")), labels[0])
-    intro = INTRO.format(baseline=code(f"--baseline {shlex.quote(baseline)}"))
+    intro = INTRO.format(baseline=code(f"baseline={shlex.quote(baseline)}"))
     blocks: list[Block] = [intro, table(searches), *untuned(study.comparison, searches), *notes, *pictures]
     return Chapter([Section("Tuned settings", blocks)], files)
 

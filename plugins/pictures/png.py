@@ -24,7 +24,7 @@ def files_of(report: Report, kind: str, **options: Any) -> Files:
                 picture.figure.savefig(buffer, format=kind, **options)
             files[f"{name.removesuffix('.svg')}.{kind}"] = buffer.getvalue()
     if not files:
-        raise InputError(f"--format {kind}: study {report.study!r} has no pictures; expected another format")
+        raise InputError(f"format={kind}: study {report.study!r} has no pictures; expected another format")
     return files
 
 

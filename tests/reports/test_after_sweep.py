@@ -71,7 +71,7 @@ def test_another_run_state_number_audit_or_argument_is_another_report(update, tr
     assert update("--baseline", "small")
     assert update()
     (tmp_path / "audit.json").write_text("[]")
-    with pytest.raises(InputError, match="--audit"):  # it is read: this one cannot be shown
+    with pytest.raises(InputError, match="audit="):  # it is read: this one cannot be shown
         update("--audit", str(tmp_path / "audit.json"))
 
 

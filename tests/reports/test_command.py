@@ -193,5 +193,5 @@ def test_png_is_every_picture_at_two_pixels_for_one_of_the_page(tracking, typica
 
 
 def test_png_of_a_study_without_pictures_is_refused(make_run, study_of):
-    with pytest.raises(InputError, match="--format png: study 's' has no pictures"):
+    with pytest.raises(InputError, match="format=png: study 's' has no pictures"):
         render(study_of(compare("s", [make_run()])), "png")

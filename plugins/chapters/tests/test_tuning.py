@@ -42,7 +42,7 @@ def test_arms_are_marked_and_the_expectation_is_that_of_their_trials(chapter):
     assert made.paragraphs[3] == "Not tuned: base."
     assert found["base (tuned)"][1:] == ["learning_rate=0.000316, batch_size=16", "3", "0.700", "0.789", "0.833"]
     assert found["albert (tuned)"][3:] == ["0.600"] * 3
-    assert "--baseline 'base (tuned)'" in made.paragraphs[1]
+    assert "baseline='base (tuned)'" in made.paragraphs[1]
     assert "base (tuned)" in made.files["tuning.svg"].decode()
 
 

@@ -11,7 +11,7 @@ from harness.config.schema import RunConfig
 from harness.study import plan_file
 from harness.terminal import console
 
-THREE = "3 seeds per arm (seed=0,1,2): a verdict needs three; for one: seed=0\n"
+THREE = "3 seeds per arm (seed=0,1,2), as a verdict needs three; seed=0 runs one\n"
 SMALL = ("scale=tiny", "task=bag")
 OWN = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {model: 'base,albert'}}}\n"
 

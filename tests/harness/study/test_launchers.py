@@ -36,7 +36,7 @@ def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, r
     command = ("-m", "model=base,albert", f"hydra/launcher={launcher}", *small, *QUICK, "study=s", f"output={output}")
     done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("3 seeds per arm (seed=0,1,2): a verdict needs three")
+    assert done.stdout.startswith("3 seeds per arm (seed=0,1,2), as a verdict needs three")
     results = [json.loads(path.read_text()) for path in output.glob("s/*/result.json")]
     assert [one["status"] for one in results] == ["finished"] * 6
     assert list(planned(output).values()) == [6]
