@@ -8,8 +8,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from hydra.core.override_parser.types import Glob, IntervalSweep, Override
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override
+from hydra.errors import HydraException
 
 from harness.config.rules import refuse_numbers
 from harness.config.schema import SEEDS, RunConfig, key_of
@@ -104,3 +107,20 @@ def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[s
     ]
     found = [(*kept, *own.values(), *replaced.values()) for own, others in split if others == first]
     return list(dict.fromkeys(found))
+
+
+def values_of(text: str) -> tuple[str, tuple[Any, ...], tuple[float, ...], set[str]] | None:
+    """Key, choices, ends and tags of `KEY=choice(A,B)`, `KEY=interval(LOW,HIGH)` and `KEY=tag(NAME,interval(LOW,HIGH))`.
+
+    Choices or ends are empty. None for anything else.
+    """
+    try:
+        override = OverridesParser.create().parse_override(text)
+    except HydraException:
+        return None
+    key, swept = override.key_or_group, override.value()
+    if isinstance(swept, ChoiceSweep):
+        return key, tuple(swept.list), (), set()
+    if isinstance(swept, IntervalSweep):
+        return key, (), (float(swept.start or 0), float(swept.end or 0)), swept.tags
+    return None

@@ -13,14 +13,11 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
-from hydra.errors import HydraException
-
 from harness import paths
 from harness.config.choices import Keep, KeepBest, Sampler, Until
 from harness.config.rules import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig, without
+from harness.config.sweep import values_of
 from harness.errors import InputError, unknown
 from harness.extensions import library
 from harness.study import plan_file
@@ -73,22 +70,12 @@ def _dimension(text: str) -> Dimension:
         f"search.space: {text!r} is not a range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
         "or KEY=choice(A,B)"
     )
-    try:
-        override = OverridesParser.create().parse_override(text)
-    except HydraException as error:
-        raise wrong from error
-    key, swept = override.key_or_group, override.value()
-    choices: tuple[Any, ...] = ()
-    ends: tuple[float, ...] = ()
-    if isinstance(swept, ChoiceSweep):
-        choices = tuple(swept.list)
-    elif isinstance(swept, IntervalSweep):
-        ends = (float(swept.start or 0), float(swept.end or 0))
-    else:
+    parsed = values_of(text)
+    if parsed is None:
         raise wrong
+    key, choices, ends, marks = parsed
     if key not in _numbers():
         raise unknown("key", key, _numbers(), "search.space")
-    marks = swept.tags if ends else set()
     if not (marks <= {"log"} and all(type(value) in (int, float) for value in choices)):
         raise wrong
     if _numbers()[key] and (part := next((value for value in (*choices, *ends) if value % 1), None)):

@@ -31,7 +31,7 @@ def test_table_has_a_line_an_effect_and_the_picture_is_drawn(chapter):
     text = "\n".join(made.paragraphs)
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(lines) == 2 + 2 * 3 + 1 + 1
-    assert "| main effect | shared | +2.0" in text
+    assert "| main effect | shared | +1.9 [−2.7, +6.6] points" in text
     assert "| +100.0 % |" in text
     assert "missing" not in text
     assert set(made.files) == {"effects.svg"}
