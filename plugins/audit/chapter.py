@@ -34,9 +34,7 @@ def chapter(study: Study) -> Chapter:
     """A table for each source; empty without an audit. InputError for a record of another kind."""
     if study.options.audit is None:
         return Chapter()
-    claims = json_of(
-        study.options.audit, Record, "audit= (audit.json)", "the file that `python -m harness audit` wrote"
-    ).claims
+    claims = json_of(study.options.audit, Record, "audit= (audit.json)", "the file that `python -m harness audit` wrote").claims
     intro = INTRO.format(
         count=len(claims),
         days=listed(
